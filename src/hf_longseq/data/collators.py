@@ -1,0 +1,472 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""From rows of a data set to batches: masked denoising, causal denoising, and plain padding for fine-tuning.
+
+The three collators take rows with `input_ids` (tokens) or `input_values` (numbers), with or without a second document
+(`input_ids_2`, `input_values_2`), and work with the stock `transformers.Trainer`. Axes: B rows, L steps, C channels.
+
+Masking follows the paper (section 2): every position is masked with the same probability, always by the mask token (or
+by zero and a flag), and only masked positions are scored. What is guaranteed about the masks:
+
+- `deterministic=True`: a mask depends on the seed and on the example alone, so two evaluations agree;
+- after `set_epoch(n)`, which `MaskEpochCallback` calls for a `Trainer`: a mask depends on (seed, epoch, example), hence
+  fresh in every epoch, the same for any number of workers and processes, and the same again after a resume;
+- otherwise: fresh draws from torch's generator, repeatable for a given seed and number of workers, not after a resume.
+
+An example is known by its `example_id`, if the row has one, else by its content.
+
+A `Trainer` has one collator for training and evaluation. For fixed evaluation masks in the stock `Trainer`, store them in
+the evaluation split with `fixed_masks`.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers.trainer_callback import TrainerCallback
+
+from hf_longseq.data.task import TaskSpec
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+IGNORE = -100
+Batch = dict[str, torch.Tensor]
+
+
+@dataclass
+class _Collator:
+    """Reading, checking and padding of rows, shared by the three collators.
+
+    Args:
+        pad_token_id: Id that fills short rows; the attention mask, not this id, says what is padding.
+        vocab_size: Number of ids; None leaves the upper end unchecked.
+        num_channels: Channels expected in `input_values`; None accepts any.
+        value_range: Lowest and highest value; needed for stored grey levels and for targets in levels.
+        max_length: Longest row allowed; longer ones are an error, never cut silently.
+        pad_to_multiple_of: Round the padded length up to a multiple of this.
+    """
+
+    pad_token_id: int = 0
+    vocab_size: int | None = None
+    num_channels: int | None = None
+    value_range: tuple[float, float] | None = None
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
+
+    @classmethod
+    def from_task(cls, spec: TaskSpec, **overrides):
+        """Make the collator that fits a task; `overrides` replace or add arguments."""
+        arguments: dict[str, Any] = {
+            "pad_token_id": spec.pad_token_id or 0,
+            "vocab_size": spec.vocab_size,
+            "num_channels": spec.num_channels,
+            "value_range": spec.value_range,
+        }
+        return cls(**(arguments | cls._task_arguments(spec) | overrides))
+
+    @staticmethod
+    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
+        return {}
+
+    def _read(self, rows: list[dict], name: str) -> list[np.ndarray]:
+        """The sequences under `name`, checked: int64 ids (L,) or float32 values (L, C)."""
+        read_one = self._read_ids if name.startswith("input_ids") else self._read_values
+        sequences = []
+        for index, row in enumerate(rows):
+            where = f"{name} of example {index} in the batch"
+            if row.get(name) is None:
+                raise ValueError(f"{where} is missing: every row needs a {name!r} column.")
+            sequence = read_one(np.asarray(row[name]), where)
+            if len(sequence) == 0:
+                raise ValueError(f"{where} is empty: remove rows of length 0 from the data set.")
+            if self.max_length is not None and len(sequence) > self.max_length:
+                raise ValueError(
+                    f"{where} has {len(sequence)} steps, above max_length={self.max_length}: cut the row or raise it."
+                )
+            sequences.append(sequence)
+        return sequences
+
+    def _read_ids(self, ids: np.ndarray, where: str) -> np.ndarray:
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iub"):
+            raise ValueError(
+                f"{where} has shape {ids.shape} and type {ids.dtype}: give a flat list of integers, or use input_values."
+            )
+        ids = ids.astype(np.int64)
+        outside = ids < 0 if self.vocab_size is None else (ids < 0) | (ids >= self.vocab_size)
+        if outside.any():
+            step = int(outside.argmax())
+            size = "" if self.vocab_size is None else f" of {self.vocab_size} (0..{self.vocab_size - 1})"
+            raise ValueError(
+                f"{where} holds token id {ids[step]} at step {step}, outside the vocabulary{size}: "
+                "encode the data with this task's tokenizer, or raise vocab_size."
+            )
+        return ids
+
+    def _read_values(self, values: np.ndarray, where: str) -> np.ndarray:
+        if values.ndim not in (1, 2) or values.dtype.kind not in "iufb":
+            raise ValueError(
+                f"{where} has shape {values.shape} and type {values.dtype}: give numbers of shape (length,) or "
+                "(length, channels)."
+            )
+        if values.ndim == 1:
+            values = values[:, None]
+        if self.num_channels is not None and values.shape[1] != self.num_channels:
+            raise ValueError(
+                f"{where} has {values.shape[1]} channels, but num_channels={self.num_channels}: "
+                "lay the row out as (length, channels), or change num_channels."
+            )
+        if values.dtype.kind in "iu":
+            values = self._from_grey_levels(values, where)
+        finite = np.isfinite(values)
+        if not finite.all():
+            step, channel = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"{where} holds {values[step, channel]} at step {step}, channel {channel}: "
+                "fill or remove missing values before training."
+            )
+        return values.astype(np.float32)
+
+    def _from_grey_levels(self, levels: np.ndarray, where: str) -> np.ndarray:
+        if self.value_range is None:
+            raise ValueError(
+                f"{where} holds integers (grey levels 0..255) but value_range is None: state it, for example (-1, 1), "
+                "or store the values as float32."
+            )
+        if levels.size and (levels.min() < 0 or levels.max() > 255):
+            raise ValueError(
+                f"{where} holds integers from {levels.min()} to {levels.max()}, but grey levels are 0..255: "
+                "store other numbers as float32."
+            )
+        low, high = self.value_range
+        return (low + levels * ((high - low) / 255.0)).astype(np.float32)
+
+    def _attention(self, rows: list[dict], name: str, sequences: list[np.ndarray]) -> list[np.ndarray]:
+        """The rows' own attention masks if they have any (already padded data), else all ones."""
+        key = "attention_mask_2" if name.endswith("_2") else "attention_mask"
+        masks = []
+        for index, (row, sequence) in enumerate(zip(rows, sequences, strict=True)):
+            own = row.get(key)
+            mask = np.ones(len(sequence), dtype=np.int64) if own is None else np.asarray(own).astype(np.int64)
+            if mask.shape != (len(sequence),) or not mask.any():
+                raise ValueError(
+                    f"{key} of example {index} in the batch has shape {mask.shape} and {int(mask.sum())} ones for "
+                    f"{len(sequence)} steps: give one 0 or 1 per step, and at least one 1."
+                )
+            masks.append(mask)
+        return masks
+
+    def _stack(self, arrays: list[np.ndarray], fill) -> torch.Tensor:
+        """Pad on the right with `fill` and stack: (B, L) or (B, L, C)."""
+        length = max(len(array) for array in arrays)
+        if self.pad_to_multiple_of:
+            length = -(-length // self.pad_to_multiple_of) * self.pad_to_multiple_of
+        if any(array.shape[1:] != arrays[0].shape[1:] for array in arrays):
+            counts = sorted({array.shape[1] for array in arrays})
+            raise ValueError(f"input_values in one batch have {counts} channels: every row needs the same number.")
+        stacked = np.full((len(arrays), length, *arrays[0].shape[1:]), fill, dtype=arrays[0].dtype)
+        for row, array in zip(stacked, arrays, strict=True):
+            row[: len(array)] = array
+        return torch.from_numpy(stacked)
+
+
+def _documents(rows: list[dict]) -> list[str]:
+    """Names of the sequence columns in the rows: one, or two for pairs of documents."""
+    if not rows:
+        raise ValueError("The batch has no rows: check the data set's length and the batch size.")
+    kind = "input_ids" if "input_ids" in rows[0] else "input_values"
+    if kind not in rows[0]:
+        raise ValueError(f"The rows hold {sorted(rows[0])}: a row needs 'input_ids' or 'input_values'.")
+    return [kind, f"{kind}_2"] if f"{kind}_2" in rows[0] else [kind]
+
+
+@dataclass
+class DataCollatorWithLongPadding(_Collator):
+    """Pads rows for fine-tuning and prediction; two documents of a pair stay side by side.
+
+    Returns, from `collator(rows)`: `input_ids` (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L)
+    int64, the same with `_2` for pairs, and `labels` if the rows have them: (B,) int64 classes, or float32 (B,) or
+    (B, targets).
+
+    Args:
+        num_labels: Number of classes; labels outside 0..num_labels-1 are an error. None leaves them unchecked.
+        problem_type: As in `TaskSpec`; None decides by the type of the labels.
+    """
+
+    num_labels: int | None = None
+    problem_type: str | None = None
+
+    @staticmethod
+    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
+        return {
+            "num_labels": len(spec.labels) or None,
+            "problem_type": spec.problem_type,
+        }
+
+    def __call__(self, rows: list[dict]) -> Batch:
+        batch: Batch = {}
+        for name in _documents(rows):
+            sequences = self._read(rows, name)
+            masks = self._attention(rows, name, sequences)
+            batch[name] = self._stack(sequences, self.pad_token_id if name.startswith("input_ids") else 0.0)
+            batch["attention_mask_2" if name.endswith("_2") else "attention_mask"] = self._stack(masks, 0)
+        if rows[0].get("labels") is not None:
+            batch["labels"] = self._labels(rows)
+        return batch
+
+    def _labels(self, rows: list[dict]) -> torch.Tensor:
+        labels = np.stack([np.asarray(row["labels"]) for row in rows])
+        problem = self.problem_type or ("single_label_classification" if labels.dtype.kind in "iub" else "regression")
+        if problem != "single_label_classification":
+            labels = labels.astype(np.float32)
+            if not np.isfinite(labels).all():
+                index = int(np.argwhere(~np.isfinite(labels))[0][0])
+                raise ValueError(
+                    f"labels of example {index} in the batch is {labels[index]}: remove rows without target."
+                )
+            return torch.from_numpy(labels)
+        if labels.dtype.kind not in "iub" or labels.ndim != 1:
+            raise ValueError(
+                f"labels have type {labels.dtype} and shape {labels.shape}, but the task is a classification: "
+                "give one integer class per row, or set problem_type to 'regression'."
+            )
+        labels = labels.astype(np.int64)
+        outside = (labels < 0) | (labels >= (self.num_labels or np.inf))
+        if outside.any():
+            index = int(outside.argmax())
+            classes = "the classes 0, 1, ..." if self.num_labels is None else f"the classes 0..{self.num_labels - 1}"
+            raise ValueError(
+                f"labels of example {index} in the batch is {labels[index]}, outside {classes}: "
+                "number the classes from 0, or raise num_labels."
+            )
+        return torch.from_numpy(labels)
+
+
+@dataclass
+class _DenoisingCollator(_Collator):
+    """What masked and causal denoising share: pairs become separate rows, the task's labels go, targets are made.
+
+    Args:
+        num_levels: For values: None gives float targets (L1), a number gives targets in that many levels of
+            `value_range` (cross-entropy; values outside the range take the nearest level).
+    """
+
+    num_levels: int | None = None
+
+    @staticmethod
+    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
+        return {"num_levels": spec.num_levels}
+
+    def __post_init__(self):
+        if self.num_levels is not None and (self.num_levels < 2 or self.value_range is None):
+            raise ValueError(
+                f"num_levels={self.num_levels} with value_range={self.value_range}: use at least 2 levels and state the "
+                "range that they divide, for example value_range=(-1, 1)."
+            )
+
+    def _flatten(self, rows: list[dict]) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
+        """Kind of input, sequences and attention masks; the second documents follow all the first ones."""
+        names = _documents(rows)
+        sequences: list[np.ndarray] = []
+        masks: list[np.ndarray] = []
+        for name in names:
+            read = self._read(rows, name)
+            sequences += read
+            masks += self._attention(rows, name, read)
+        return names[0], sequences, masks
+
+    def _targets(self, kind: str, sequence: np.ndarray, scored: np.ndarray) -> np.ndarray:
+        """Targets of one row, with `IGNORE` where `scored` is False."""
+        if kind == "input_ids":
+            return np.where(scored, sequence, IGNORE)
+        if self.num_levels is None:
+            # A true value of exactly -100 would be taken for an ignored one.
+            real = np.where(sequence == IGNORE, np.nextafter(sequence, np.float32(0)), sequence)
+            return np.where(scored[:, None], real, np.float32(IGNORE))
+        low, high = self.value_range
+        levels = np.rint((sequence.astype(np.float64) - low) * ((self.num_levels - 1) / (high - low)))
+        return np.where(
+            scored[:, None],
+            np.clip(levels, 0, self.num_levels - 1).astype(np.int64),
+            IGNORE,
+        )
+
+
+@dataclass
+class DataCollatorForMaskedDenoising(_DenoisingCollator):
+    """Masks positions at random and makes the hidden content the target. The task's own labels are dropped.
+
+    Returns, from `collator(rows)`, with both documents of a pair as rows of their own (B becomes 2B):
+
+    - tokens: `input_ids`, `attention_mask`, `labels`, each (B, L) int64, as `DataCollatorForLanguageModeling` does;
+    - values: `input_values` (B, L, C) float32 with zeros where masked, `bool_masked_pos` (B, L) bool, `attention_mask`
+      (B, L) int64, `labels` (B, L, C), float32 or, with `num_levels`, int64.
+
+    `labels` is -100 wherever nothing is masked, so a batch in which chance masks nothing has no target at all. A row
+    that already has `bool_masked_pos` (see `fixed_masks`) keeps it.
+
+    Args:
+        mask_ratio: Probability of each valid position to be masked, between 0 and 1, both excluded.
+        mask_token_id: Id that replaces masked tokens; needed for tokens.
+        span_length: Masked positions come in runs of this length, which may touch; the ratio stays the same.
+        seed: Seed of the masks.
+        deterministic: The same mask for an example at each call, for evaluation.
+    """
+
+    mask_ratio: float = 0.15
+    mask_token_id: int | None = None
+    span_length: int = 1
+    seed: int = 0
+    deterministic: bool = False
+    # Shared memory, so that workers which outlive an epoch see the new number.
+    _epoch: torch.Tensor = field(init=False, repr=False, compare=False)
+
+    @staticmethod
+    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
+        return {
+            "num_levels": spec.num_levels,
+            "mask_ratio": spec.mask_ratio,
+            "mask_token_id": spec.mask_token_id,
+        }
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 < self.mask_ratio < 1.0:
+            raise ValueError(
+                f"mask_ratio is {self.mask_ratio}: use a number between 0 and 1, both excluded, for example 0.15; "
+                "without masking there is nothing to learn from."
+            )
+        if self.span_length < 1:
+            raise ValueError(
+                f"span_length is {self.span_length}: use 1 for single positions, or the length of a span."
+            )
+        id_and_size_known = self.mask_token_id is not None and self.vocab_size is not None
+        if id_and_size_known and not 0 <= self.mask_token_id < self.vocab_size:
+            raise ValueError(
+                f"mask_token_id is {self.mask_token_id}, outside the vocabulary of {self.vocab_size}: "
+                "use an id that the model's embedding has."
+            )
+        self._epoch = torch.full((1,), -1, dtype=torch.int64).share_memory_()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tie the masks to (seed, epoch, example); call it before each epoch, or use `MaskEpochCallback`."""
+        self._epoch.fill_(epoch)
+
+    def __call__(self, rows: list[dict]) -> Batch:
+        kind, sequences, attention = self._flatten(rows)
+        if kind == "input_ids" and self.mask_token_id is None:
+            raise ValueError(
+                "mask_token_id is None but the rows hold input_ids: name the id that replaces masked tokens."
+            )
+        masks = self._masks(rows, sequences, attention)
+        targets = [self._targets(kind, sequence, mask) for sequence, mask in zip(sequences, masks, strict=True)]
+        batch = {
+            "attention_mask": self._stack(attention, 0),
+            "labels": self._stack(targets, IGNORE),
+        }
+        if kind == "input_ids":
+            shown = [np.where(mask, self.mask_token_id, ids) for ids, mask in zip(sequences, masks, strict=True)]
+            return {"input_ids": self._stack(shown, self.pad_token_id), **batch}
+        shown = [np.where(mask[:, None], np.float32(0), x) for x, mask in zip(sequences, masks, strict=True)]
+        return {
+            "input_values": self._stack(shown, 0.0),
+            "bool_masked_pos": self._stack(masks, False),
+            **batch,
+        }
+
+    def fixed_masks(self, dataset: "Dataset") -> "Dataset":
+        """Store the deterministic mask of every row in a `bool_masked_pos` column, for evaluation splits.
+
+        With the stock `Trainer`, set `remove_unused_columns=False` if the model's forward has no such argument.
+        """
+        if any(name.endswith("_2") for name in dataset.column_names):
+            raise ValueError("fixed_masks takes single documents, but the data set has pairs: use deterministic=True.")
+
+        def add_mask(row: dict) -> dict:
+            _, sequences, attention = self._flatten([row])
+            return {"bool_masked_pos": self._draw(self._key(row, sequences[0], 0, 0), attention[0])}
+
+        from datasets import Features, List, Value
+
+        features = Features({**dataset.features, "bool_masked_pos": List(Value("bool"))})
+        return dataset.map(add_mask, features=features, desc="Fixing evaluation masks")
+
+    def _masks(self, rows: list[dict], sequences: list[np.ndarray], attention: list[np.ndarray]) -> list[np.ndarray]:
+        """One boolean mask (L,) per sequence; sequence i is document i // len(rows) of row i % len(rows)."""
+        if self.deterministic:
+            epoch = 0
+        elif self._epoch.item() >= 0:
+            epoch = 1 + self._epoch.item()
+        else:
+            epoch = int(torch.randint(2**62, (1,)))
+        masks = []
+        for index, (sequence, valid) in enumerate(zip(sequences, attention, strict=True)):
+            row = rows[index % len(rows)]
+            own = row.get("bool_masked_pos")
+            if own is None:
+                masks.append(self._draw(self._key(row, sequence, index // len(rows), epoch), valid))
+            elif np.shape(own) != sequence.shape[:1]:
+                raise ValueError(
+                    f"bool_masked_pos of example {index} in the batch has shape {np.shape(own)} for {len(sequence)} "
+                    "steps: give one true or false per step."
+                )
+            else:
+                masks.append(np.asarray(own).astype(bool) & (valid == 1))
+        return masks
+
+    def _key(self, row: dict, sequence: np.ndarray, document: int, epoch: int) -> list[int]:
+        """Seed of an example's mask."""
+        own_id = row.get("example_id")
+        content = np.ascontiguousarray(sequence).tobytes() if own_id is None else str(own_id).encode()
+        example = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+        return [self.seed, epoch, document, example]
+
+    def _draw(self, key: list[int], valid: np.ndarray) -> np.ndarray:
+        """Boolean mask (L,): each valid position with probability `mask_ratio`, in runs of `span_length`."""
+        generator = np.random.default_rng(key)
+        if self.span_length == 1:
+            return (generator.random(len(valid)) < self.mask_ratio) & (valid == 1)
+        # A position is masked if a span starts at it or up to span_length-1 steps before it; spans may start before
+        # the sequence, so that every position has the same probability.
+        start_ratio = 1.0 - (1.0 - self.mask_ratio) ** (1.0 / self.span_length)
+        starts = generator.random(len(valid) + self.span_length - 1) < start_ratio
+        covered = np.convolve(starts, np.ones(self.span_length), mode="valid") > 0.5
+        return covered & (valid == 1)
+
+
+@dataclass
+class DataCollatorForCausalDenoising(_DenoisingCollator):
+    """Makes every next step the target. The task's own labels are dropped; the model shifts inside.
+
+    Returns, from `collator(rows)`, with both documents of a pair as rows of their own (B becomes 2B): `input_ids` (B, L)
+    int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L) int64, and `labels`: the input itself, (B, L)
+    int64 for tokens, (B, L, C) float32 or int64 levels for values, with -100 on padding and, for values, on the first
+    step of each row.
+    """
+
+    def __call__(self, rows: list[dict]) -> Batch:
+        kind, sequences, attention = self._flatten(rows)
+        targets = []
+        for sequence, valid in zip(sequences, attention, strict=True):
+            scored = valid == 1
+            if kind == "input_values":
+                scored[int(scored.argmax())] = False
+            targets.append(self._targets(kind, sequence, scored))
+        return {
+            kind: self._stack(sequences, self.pad_token_id if kind == "input_ids" else 0.0),
+            "attention_mask": self._stack(attention, 0),
+            "labels": self._stack(targets, IGNORE),
+        }
+
+
+class MaskEpochCallback(TrainerCallback):
+    """Tells a `DataCollatorForMaskedDenoising` the epoch, for a `Trainer`: masks then survive a resume unchanged."""
+
+    def __init__(self, collator: DataCollatorForMaskedDenoising):
+        self.collator = collator
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        # state.epoch is a fraction of passes over the data, so a whole number here up to rounding.
+        self.collator.set_epoch(int((state.epoch or 0) + 1e-6))

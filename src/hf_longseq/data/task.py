@@ -1,0 +1,171 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a task is, and how to get one by name.
+
+Columns of every task's `DatasetDict` (train / validation / test):
+
+- tokens: `input_ids`, a list of int32 (and `input_ids_2` for pairs of documents);
+- values: `input_values`, a list of float32 for one channel, a list of lists (length x channels) for several. Integers
+  in this column are grey levels 0..255, the compact form in which images are stored; the collators map them linearly
+  onto `TaskSpec.value_range`;
+- `labels`: an int64 class, a float32 target, or a list of float32 for several targets.
+"""
+
+import difflib
+import importlib
+import inspect
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """Everything a model, a collator and a report need to know about a task.
+
+    Args:
+        name: Name under which `load_task` knows the task.
+        modality: "tokens" (integer ids) or "values" (real numbers with channels).
+        max_length: Longest sequence, in steps, end-of-sequence token included.
+        vocab_size: Number of token ids, special ones included; None for values.
+        num_channels: Numbers per step; None for tokens.
+        pad_token_id, mask_token_id, eos_token_id: Special ids; None where the task has none.
+        labels: Class names in the order of the integer labels; empty for regression.
+        problem_type: As in `transformers`: "single_label_classification", "multi_label_classification", "regression".
+        metric: Metric of the published results, for example "accuracy" or "rmse".
+        mask_ratio: Share of positions that the paper masks in pretraining.
+        num_levels: Number of grey levels to predict with cross-entropy; None means L1 on the values.
+        value_range: Lowest and highest input value; maps values to levels and stored grey levels to values.
+        pair: True if an example is two documents.
+        image_shape: Height and width of an image laid out in raster order; None otherwise.
+        vocabulary: The symbols in the order of their ids, where ids are not simply bytes or levels.
+        source: Where the data come from, in words.
+        license: Licence of the data.
+        note: What a reader of results must know, such as a split that differs from the published one.
+    """
+
+    name: str
+    modality: str
+    max_length: int
+    vocab_size: int | None = None
+    num_channels: int | None = None
+    pad_token_id: int | None = None
+    mask_token_id: int | None = None
+    eos_token_id: int | None = None
+    labels: tuple[str, ...] = ()
+    problem_type: str = "single_label_classification"
+    metric: str = "accuracy"
+    mask_ratio: float = 0.5
+    num_levels: int | None = None
+    value_range: tuple[float, float] | None = None
+    pair: bool = False
+    image_shape: tuple[int, int] | None = None
+    vocabulary: tuple[str, ...] = ()
+    source: str = ""
+    license: str = ""
+    note: str = ""
+
+    def __post_init__(self):
+        if self.modality not in ("tokens", "values"):
+            raise ValueError(f"TaskSpec.modality is {self.modality!r}: use 'tokens' or 'values'.")
+        if self.modality == "tokens" and not self.vocab_size:
+            raise ValueError(
+                f"TaskSpec {self.name!r} has modality 'tokens' but no vocab_size: state the number of ids."
+            )
+        if self.modality == "values" and not self.num_channels:
+            raise ValueError(f"TaskSpec {self.name!r} has modality 'values' but no num_channels: state it.")
+
+    @property
+    def num_labels(self) -> int:
+        """Number of outputs of a classifier for this task (1 for regression)."""
+        return len(self.labels) or 1
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """One line of the task table: the function that loads a task, and what is said about it before loading.
+
+    Args:
+        loader: "module:function", imported only when the task is loaded.
+        summary: One line for listings.
+        source: "generated", "embedded", "package", "hub" or "files": how the data are obtained.
+        size: Examples per split, and steps per example, in words.
+        options: Fixed arguments of the loader, for functions that serve several names.
+    """
+
+    loader: str
+    summary: str
+    source: str
+    size: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+TASKS: dict[str, TaskEntry] = {}
+
+
+def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
+    """Load a task by name.
+
+    Args:
+        name: A key of `TASKS`.
+        **options: Arguments of the task's loader, such as `cache_dir`, `data_dir`, `num_workers`; each loader's
+            docstring lists its own.
+
+    Returns:
+        The splits (train, validation, test; rows in numpy format) and the task's description.
+
+    Raises:
+        ValueError: If the name or an option is unknown.
+        FileNotFoundError: If the data are missing; the message holds the command that gets them.
+    """
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}{_suggestion(name, TASKS)}: known tasks are {', '.join(TASKS)}.")
+    entry = TASKS[name]
+    module_name, function_name = entry.loader.split(":")
+    loader = getattr(importlib.import_module(module_name), function_name)
+    fixed = dict(entry.options)
+    known = [key for key in inspect.signature(loader).parameters if key not in fixed]
+    for key in options:
+        if key not in known:
+            raise ValueError(
+                f"Task {name!r} has no option {key!r}{_suggestion(key, known)}: its options are {', '.join(known)}."
+            )
+    splits, spec = loader(**fixed, **options)
+    return splits.with_format("numpy"), spec
+
+
+def limit_examples(dataset: "Dataset", limit: float, seed: int = 42) -> "Dataset":
+    """Keep a random part of a training split; a smaller limit always gives a subset of a larger one's examples.
+
+    Args:
+        dataset: The training split.
+        limit: A number of examples if > 1 (or an int), a fraction if a float in (0, 1].
+        seed: Seed of the order from which the first examples are taken.
+    """
+    import numpy as np
+
+    count = limit if isinstance(limit, int) else round(limit * len(dataset)) if limit <= 1 else int(limit)
+    if not 1 <= count <= len(dataset):
+        raise ValueError(
+            f"limit is {limit} but the split has {len(dataset)} examples: use 1..{len(dataset)}, or a fraction in (0, 1]."
+        )
+    return dataset.select(np.random.RandomState(seed).permutation(len(dataset))[:count])
+
+
+def cache_directory() -> Path:
+    """Folder for generated and converted data: `HF_LONGSEQ_CACHE`, else `longseq` in the Hugging Face home."""
+    stated = os.environ.get("HF_LONGSEQ_CACHE")
+    if stated:
+        return Path(stated).expanduser()
+    from huggingface_hub.constants import HF_HOME
+
+    return Path(HF_HOME) / "longseq"
+
+
+def _suggestion(word: str, known) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
