@@ -9,14 +9,14 @@ Masking follows the paper (section 2): every position is masked with the same pr
 by zero and a flag), and only masked positions are scored. What is guaranteed about the masks:
 
 - `deterministic=True`: a mask depends on the seed and on the example alone, so two evaluations agree;
-- after `set_epoch(n)`, which `MaskEpochCallback` calls for a `Trainer`: a mask depends on (seed, epoch, example), hence
-  fresh in every epoch, the same for any number of workers and processes, and the same again after a resume;
-- otherwise: fresh draws from torch's generator, repeatable for a given seed and number of workers, not after a resume.
+- after `set_epoch(n)`, which `MaskEpochCallback` calls for a `Trainer`: a mask depends on (seed, epoch, example),
+  hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume;
+- otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
 An example is known by its `example_id`, if the row has one, else by its content.
 
-A `Trainer` has one collator for training and evaluation. For fixed evaluation masks in the stock `Trainer`, store them in
-the evaluation split with `fixed_masks`.
+A `Trainer` has one collator for training and evaluation. For fixed evaluation masks in the stock `Trainer`, store
+them in the evaluation split with `fixed_masks`.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ class _Collator:
     def _read_ids(self, ids: np.ndarray, where: str) -> np.ndarray:
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iub"):
             raise ValueError(
-                f"{where} has shape {ids.shape} and type {ids.dtype}: give a flat list of integers, or use input_values."
+                f"{where} has shape {ids.shape} and type {ids.dtype}: give a flat list of integers or input_values."
             )
         ids = ids.astype(np.int64)
         outside = ids < 0 if self.vocab_size is None else (ids < 0) | (ids >= self.vocab_size)
@@ -186,9 +186,9 @@ def _documents(rows: list[dict]) -> list[str]:
 class DataCollatorWithLongPadding(_Collator):
     """Pads rows for fine-tuning and prediction; two documents of a pair stay side by side.
 
-    Returns, from `collator(rows)`: `input_ids` (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L)
-    int64, the same with `_2` for pairs, and `labels` if the rows have them: (B,) int64 classes, or float32 (B,) or
-    (B, targets).
+    Returns, from `collator(rows)`: `input_ids` (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask`
+    (B, L) int64, the same with `_2` for pairs, and `labels` if the rows have them: (B,) int64 classes, or float32
+    (B,) or (B, targets).
 
     Args:
         num_labels: Number of classes; labels outside 0..num_labels-1 are an error. None leaves them unchecked.
@@ -262,8 +262,8 @@ class _DenoisingCollator(_Collator):
     def __post_init__(self):
         if self.num_levels is not None and (self.num_levels < 2 or self.value_range is None):
             raise ValueError(
-                f"num_levels={self.num_levels} with value_range={self.value_range}: use at least 2 levels and state the "
-                "range that they divide, for example value_range=(-1, 1)."
+                f"num_levels={self.num_levels} with value_range={self.value_range}: use at least 2 levels and state "
+                "the range that they divide, for example value_range=(-1, 1)."
             )
 
     def _flatten(self, rows: list[dict]) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
@@ -440,10 +440,10 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
 class DataCollatorForCausalDenoising(_DenoisingCollator):
     """Makes every next step the target. The task's own labels are dropped; the model shifts inside.
 
-    Returns, from `collator(rows)`, with both documents of a pair as rows of their own (B becomes 2B): `input_ids` (B, L)
-    int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L) int64, and `labels`: the input itself, (B, L)
-    int64 for tokens, (B, L, C) float32 or int64 levels for values, with -100 on padding and, for values, on the first
-    step of each row.
+    Returns, from `collator(rows)`, with both documents of a pair as rows of their own (B becomes 2B): `input_ids`
+    (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L) int64, and `labels`: the input itself,
+    (B, L) int64 for tokens, (B, L, C) float32 or int64 levels for values, with -100 on padding and, for values, on
+    the first step of each row.
     """
 
     def __call__(self, rows: list[dict]) -> Batch:

@@ -104,7 +104,14 @@ class TaskEntry:
     options: tuple[tuple[str, Any], ...] = ()
 
 
-TASKS: dict[str, TaskEntry] = {}
+TASKS: dict[str, TaskEntry] = {
+    "listops": TaskEntry(
+        "hf_longseq.data.listops:load",
+        "nested operations on digits, 10 classes",
+        "generated",
+        "96,000/2,000/2,000 x 501..1,999 tokens",
+    ),
+}
 
 
 def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
@@ -151,7 +158,7 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42) -> "Dataset
     count = limit if isinstance(limit, int) else round(limit * len(dataset)) if limit <= 1 else int(limit)
     if not 1 <= count <= len(dataset):
         raise ValueError(
-            f"limit is {limit} but the split has {len(dataset)} examples: use 1..{len(dataset)}, or a fraction in (0, 1]."
+            f"limit is {limit} but the split has {len(dataset)} examples: use at most that, or a fraction in (0, 1]."
         )
     return dataset.select(np.random.RandomState(seed).permutation(len(dataset))[:count])
 

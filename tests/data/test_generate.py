@@ -1,0 +1,125 @@
+"""Generated sets: the same for any number of processes, resumed after an interruption, never mixed up."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from datasets import Features, List, Value
+
+from hf_longseq.data.generate import MANIFEST, GeneratedTask, generate, load_generated, read_folder, stream
+
+FEATURES = Features({"input_ids": List(Value("int32")), "labels": Value("int64")})
+BROKEN_AT: set[int] = set()
+
+
+def make_rows(parameters, seed, numbers, draw=0):
+    if BROKEN_AT & set(numbers):
+        raise KeyboardInterrupt
+    rows = [
+        np.random.default_rng([seed, number, draw]).integers(parameters["vocab"], size=parameters["length"])
+        for number in numbers
+    ]
+    return {"input_ids": pa.array([row.tolist() for row in rows]), "labels": pa.array([int(row[0]) for row in rows])}
+
+
+def task(**changes):
+    settings = {
+        "name": "toy",
+        "version": 1,
+        "make_rows": make_rows,
+        "features": FEATURES,
+        "parameters": {"vocab": 50, "length": 6},
+        "splits": {"train": 25, "validation": 7, "test": 7},
+        "rows_per_file": 5,
+    }
+    return GeneratedTask(**settings | changes)
+
+
+def hashes(folder):
+    return {name: entry["sha256"] for name, entry in json.loads((folder / MANIFEST).read_text())["files"].items()}
+
+
+def test_any_number_of_processes_writes_the_same_files(tmp_path):
+    one = generate(task(), tmp_path / "one", num_workers=1, progress=False)
+    two = generate(task(), tmp_path / "two", num_workers=2, progress=False)
+    assert hashes(one) == hashes(two) and len(hashes(one)) == 5 + 2 + 2
+    splits = read_folder(one, ["train", "validation", "test"], tmp_path)
+    assert {name: len(split) for name, split in splits.items()} == {"train": 25, "validation": 7, "test": 7}
+
+
+def test_rows_do_not_depend_on_the_size_of_files(tmp_path):
+    splits = [load_generated(task(rows_per_file=n), tmp_path / str(n), 1, progress=False) for n in (3, 25)]
+    assert splits[0]["train"][:] == splits[1]["train"][:] and splits[0]["test"][:] == splits[1]["test"][:]
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    whole = generate(task(), tmp_path / "whole", num_workers=1, progress=False)
+    folder = tmp_path / "cut"
+    BROKEN_AT.add(17)
+    with pytest.raises(KeyboardInterrupt):
+        generate(task(), folder, num_workers=1, progress=False)
+    BROKEN_AT.clear()
+    done = hashes(folder)
+    assert not json.loads((folder / MANIFEST).read_text())["complete"] and len(done) == 3
+    (folder / "train-00001-of-00005.parquet").write_bytes(b"cut off")  # a damaged file is written again
+    (folder / "train-00003-of-00005.parquet.tmp-1").write_bytes(b"left over")
+    BROKEN_AT.add(0)  # what was finished is not computed again
+    try:
+        generate(task(), folder, num_workers=1, progress=False)
+    finally:
+        BROKEN_AT.clear()
+    assert hashes(folder) == hashes(whole) and not list(folder.glob("*.tmp-*"))
+
+
+def test_a_finished_folder_is_left_as_it_is(tmp_path):
+    folder = generate(task(), tmp_path / "a", num_workers=1, progress=False)
+    before = (folder / MANIFEST).stat().st_mtime_ns
+    generate(task(), folder, num_workers=1, progress=False)
+    assert (folder / MANIFEST).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"version": 2}, {"parameters": {"vocab": 50, "length": 7}}])
+def test_a_folder_with_other_data_is_refused(tmp_path, changes):
+    generate(task(), tmp_path / "a", num_workers=1, progress=False)
+    with pytest.raises(ValueError, match="choose another folder"):
+        generate(task(**changes), tmp_path / "a", num_workers=1, progress=False)
+    assert task().folder(tmp_path) != task(**changes).folder(tmp_path)
+
+
+def test_a_folder_with_strange_files_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match=r"thesis\.tex"):
+        generate(task(), tmp_path, num_workers=1, progress=False)
+
+
+def test_a_lost_file_is_noticed(tmp_path):
+    folder = generate(task(), tmp_path / "a", num_workers=1, progress=False)
+    (folder / "test-00001-of-00002.parquet").unlink()
+    with pytest.raises(ValueError, match="lacks 'test-00001"):
+        generate(task(), folder, num_workers=1, progress=False)
+
+
+def test_no_example_is_in_two_splits(tmp_path):
+    few = task(parameters={"vocab": 4, "length": 3}, distinct_column="input_ids")  # 64 possible rows for 39
+    splits = [load_generated(few, tmp_path / str(n), num_workers=n, progress=False) for n in (1, 2)]
+    rows = [tuple(row) for split in splits[0].values() for row in split["input_ids"]]
+    assert len(rows) == len(set(rows)) == 39
+    assert all(split["labels"][i] == split["input_ids"][i][0] for split in splits[0].values() for i in range(7))
+    assert splits[0]["test"][:] == splits[1]["test"][:]
+
+
+def test_more_examples_than_there_are_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="no 39 distinct examples"):
+        generate(task(parameters={"vocab": 2, "length": 2}, distinct_column="input_ids"), tmp_path, 1, progress=False)
+
+
+def test_the_stream_never_repeats_and_avoids_the_splits(tmp_path):
+    stated = load_generated(task(), tmp_path, num_workers=1, progress=False)
+    seen = {tuple(row) for split in stated.values() for row in split["input_ids"]}
+    endless = stream(task(), num_shards=2, chunk=4)
+    assert endless.num_shards == 2
+    rows = [tuple(row["input_ids"]) for row in endless.take(60)]
+    assert len(set(rows)) == 60 and not seen & set(rows)
+    halves = [{tuple(row["input_ids"]) for row in endless.shard(2, i).take(60)} for i in range(2)]
+    assert not halves[0] & halves[1]
