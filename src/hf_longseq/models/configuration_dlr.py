@@ -1,0 +1,35 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of DLR, the diagonal linear recurrence."""
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_longseq import LongSeqConfig
+
+
+@strict
+class DLRConfig(LongSeqConfig):
+    """Diagonal linear RNN (Gupta et al., "Simplifying and Understanding State Space Models with Diagonal Linear RNNs",
+    2022). Shared fields are described in `LongSeqConfig`.
+
+    Args:
+        state_size: N complex modes, shared by all channels and both directions.
+        dt_min: bound of the decay at initialisation: half of it is the smallest decay per position.
+        dt_max: bound of the decay at initialisation: half of it is the largest decay per position.
+    """
+
+    model_type = "longseq_dlr"
+
+    state_size: int = 1024
+    dt_min: float | int = 1e-4
+    dt_max: float | int = 0.1
+
+    def validate_architecture(self) -> None:
+        super().validate_architecture()
+        if self.state_size < 1:
+            raise ValueError(f"DLRConfig.state_size is {self.state_size}; give at least one mode.")
+        if not 0 < self.dt_min < self.dt_max:
+            raise ValueError(f"DLRConfig has dt_min={self.dt_min} and dt_max={self.dt_max}; give 0 < dt_min < dt_max.")
+
+
+__all__ = ["DLRConfig"]

@@ -1,0 +1,160 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""DLR: a diagonal linear recurrence whose many modes are shared by all channels.
+
+Axes: B batch, L length, H channels, D directions, N complex modes; a last axis of 2 is (real, imaginary).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import initialization as init
+from transformers.cache_utils import Cache
+from transformers.utils.generic import maybe_autocast
+
+from .configuration_dlr import DLRConfig
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+)
+from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
+from .ssm_cache import recurrent_layer
+from .ssm_convolution import (
+    final_mode_state,
+    long_convolution,
+    mode_kernel,
+    mode_powers,
+    mode_step,
+    propagate_modes,
+    read_modes,
+)
+from .ssm_init import complex_normal, dlr_modes
+from .ssm_scan import check_finite, check_state
+
+
+class DLRMixer(nn.Module):
+    """GLU(Linear(GELU(k * u + D u))) with k[t] = Re sum_n W_n exp(Lambda_n t) and Lambda = -a^2 + i omega.
+
+    There is no step, no input matrix and no discretisation (Gupta et al., 2022). Parameters are real and float32
+    whatever the model's dtype. Masked inputs are zeroed; the state evolves over them.
+    """
+
+    ssm_parameter_names = frozenset({"mode_decay_root", "mode_frequency", "mode_weight_W"})
+
+    def __init__(self, config: DLRConfig, layer_idx: int):
+        super().__init__()
+        self.layer_idx = layer_idx
+        self.bidirectional = config.bidirectional
+        self.dt_min, self.dt_max = config.dt_min, config.dt_max
+        channels, modes = config.hidden_size, config.state_size
+        directions = 2 if config.bidirectional else 1
+        self.mode_decay_root = nn.Parameter(torch.empty(modes, dtype=torch.float32))
+        self.mode_frequency = nn.Parameter(torch.empty(modes, dtype=torch.float32))
+        self.mode_weight_W = nn.Parameter(torch.empty(directions, channels, modes, 2, dtype=torch.float32))
+        self.skip_D = nn.Parameter(torch.empty(channels, dtype=torch.float32))
+        self.output_projection = nn.Linear(channels, 2 * channels)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws every parameter anew; loaded ones are left alone."""
+        modes = self.mode_frequency.shape[0]
+        decay_root_N, omega_N = dlr_modes(modes, self.dt_min, self.dt_max)
+        init.copy_(self.mode_decay_root, decay_root_N)
+        init.copy_(self.mode_frequency, omega_N)
+        init.copy_(self.mode_weight_W, complex_normal(*self.mode_weight_W.shape[:-1], variance=2 / modes))
+        init.normal_(self.skip_D)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, None]:
+        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
+        ``past_key_values``, from which any number of further positions may follow."""
+        batch, length, channels = hidden_states.shape
+        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
+            u_HBL = hidden_states.permute(2, 0, 1).float()
+            if attention_mask is not None:
+                u_HBL = u_HBL * attention_mask
+            y_HBL = self._convolve(u_HBL, past_key_values) + self.skip_D.float()[:, None, None] * u_HBL
+            y_HBL = F.gelu(y_HBL).to(hidden_states.dtype)
+        # the projection reads the transposed matrix in place
+        projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
+        return F.glu(projected, dim=-1).view(batch, length, channels), None
+
+    def _convolve(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
+        decay_N, omega_N = self.mode_decay_root.float().square(), self.mode_frequency.float()
+        weight_DHN2, length = self.mode_weight_W.float(), u_HBL.shape[-1]
+        check_finite(self, (decay_N, omega_N, weight_DHN2))
+        memory = state = None
+        if past_key_values is not None:
+            memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
+            state = memory.state
+        if state is not None:
+            check_state(state, (u_HBL.shape[1], u_HBL.shape[0], decay_N.shape[0]))
+        if state is not None and length == 1:
+            state = mode_step(state, decay_N, omega_N, u_HBL[..., 0].t())
+            memory.advance(state, 1)
+            return read_modes(state, weight_DHN2[0]).t()[..., None]
+
+        kernel_RL = mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length)
+        y_HBL = long_convolution(u_HBL, kernel_RL.view(*weight_DHN2.shape[:2], length))
+        if memory is None:
+            return y_HBL
+        reached = final_mode_state(u_HBL, decay_N, omega_N)
+        if state is not None:
+            after_L = mode_powers(decay_N, omega_N, 1, length)
+            y_HBL = y_HBL + propagate_modes(state, weight_DHN2[0], after_L)
+            reached = reached + state * torch.complex(*after_L[:, -1].chunk(2))
+        memory.advance(reached, length)
+        return y_HBL
+
+
+class DLRPreTrainedModel(LongSeqPreTrainedModel):
+    """What transformers needs to know of DLR."""
+
+    config: DLRConfig
+    mixer_class = DLRMixer
+    auto_map = full_auto_map("dlr", "DLR")
+
+
+class DLRModel(DLRPreTrainedModel, LongSeqModel):
+    """Trunk with DLR mixers."""
+
+
+class DLRForMaskedLM(DLRPreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = DLRModel
+
+
+class DLRForCausalLM(DLRPreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a state of constant size."""
+
+    backbone_class = DLRModel
+
+
+class DLRForPreTraining(DLRPreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = DLRModel
+
+
+class DLRForSequenceClassification(DLRPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = DLRModel
+
+
+__all__ = [
+    "DLRForCausalLM",
+    "DLRForMaskedLM",
+    "DLRForPreTraining",
+    "DLRForSequenceClassification",
+    "DLRModel",
+    "DLRPreTrainedModel",
+]

@@ -1,0 +1,165 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""S4 and S4D: state spaces per channel, computed by the chunked scan.
+
+Axes: B batch, L length, H channels, S independent (A, B) copies, n conjugate pairs, N = 2n, D directions; a last axis
+of 2 is (real, imaginary).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import initialization as init
+from transformers.cache_utils import Cache
+from transformers.utils.generic import maybe_autocast
+
+from .configuration_s4 import S4Config
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+)
+from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
+from .ssm_cache import recurrent_layer
+from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
+from .ssm_scan import DiscreteSystem, check_finite, chunked_scan, discretise, real_readout, step
+
+
+class S4Mixer(nn.Module):
+    """GLU(Linear(GELU(scan(u) + D u))), with the paper's initialisation (Gu et al., "S4", 2022).
+
+    State-space parameters are real, float32 whatever the model's dtype, and do not depend on any length. Masked inputs
+    are zeroed; the state evolves over them, which is the only rule under which scan and step agree.
+    """
+
+    ssm_parameter_names = frozenset({"log_dt", "log_neg_A_real", "A_imag", "low_rank_P", "input_B"})
+
+    def __init__(self, config: S4Config, layer_idx: int):
+        super().__init__()
+        self.layer_idx = layer_idx
+        self.bidirectional = config.bidirectional
+        self.dt_min, self.dt_max = config.dt_min, config.dt_max
+        self.diagonal_init = config.diagonal_init
+        channels, pairs = config.hidden_size, config.state_size // 2
+        copies = config.num_ssm or channels
+        directions = 2 if config.bidirectional else 1
+
+        def ssm_parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
+
+        self.log_dt = ssm_parameter(channels)
+        self.log_neg_A_real = ssm_parameter(copies, pairs)
+        self.A_imag = ssm_parameter(copies, pairs)
+        self.low_rank_P = ssm_parameter(copies, pairs, 2) if config.kernel == "dplr" else None
+        self.input_B = ssm_parameter(copies, pairs, 2)
+        self.output_C = ssm_parameter(directions, channels, pairs, 2)
+        self.skip_D = ssm_parameter(channels)
+        self.output_projection = nn.Linear(channels, 2 * channels)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws every parameter anew; loaded ones are left alone."""
+        (channels,), (copies, pairs) = self.log_dt.shape, self.A_imag.shape
+        if self.low_rank_P is not None:
+            w_n, p_n, b_n = hippo_legs_dplr(2 * pairs)
+            init.copy_(self.low_rank_P, as_pairs(p_n).expand(copies, -1, -1))
+        else:
+            w_n = diagonal_poles(2 * pairs, self.diagonal_init)
+            b_n = hippo_legs_dplr(2 * pairs)[2] if self.diagonal_init == "legs" else torch.ones_like(w_n)
+        init.copy_(self.input_B, as_pairs(b_n).expand(copies, -1, -1))
+        init.copy_(self.log_neg_A_real, (-w_n.real).log().float().expand(copies, -1))
+        init.copy_(self.A_imag, w_n.imag.float().expand(copies, -1))
+        init.copy_(self.log_dt, log_uniform(channels, self.dt_min, self.dt_max))
+        init.copy_(self.output_C, complex_normal(*self.output_C.shape[:-1]))
+        init.normal_(self.skip_D)
+
+    def discrete_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
+        """The discretised model and its read-out rows (D, H, N), float32."""
+        log_dt, a_real, a_imag = self.log_dt.float(), self.log_neg_A_real.float(), self.A_imag.float()
+        check_finite(self, (log_dt, a_real, a_imag, self.input_B, self.output_C, self.low_rank_P))
+        repeats = log_dt.shape[0] // a_real.shape[0]
+        w_Sn2 = torch.stack((-a_real.exp(), a_imag), dim=-1)
+        w_Hn2, b_Hn2 = w_Sn2.repeat(repeats, 1, 1), self.input_B.float().repeat(repeats, 1, 1)
+        p_Hn2 = None if self.low_rank_P is None else self.low_rank_P.float().repeat(repeats, 1, 1)
+        return discretise(log_dt, w_Hn2, b_Hn2, p_Hn2), real_readout(self.output_C.float())
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, None]:
+        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
+        ``past_key_values``, from which any number of further positions may follow."""
+        batch, length, channels = hidden_states.shape
+        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
+            u_HBL = hidden_states.permute(2, 0, 1).float()
+            if attention_mask is not None:
+                u_HBL = u_HBL * attention_mask
+            y_HBL = F.gelu(self._scan(u_HBL, past_key_values)).to(hidden_states.dtype)
+        # the projection reads the transposed matrix in place
+        projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
+        return F.glu(projected, dim=-1).view(batch, length, channels), None
+
+    def _scan(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
+        system, readout_DHN = self.discrete_system()
+        skip_H, length = self.skip_D.float(), u_HBL.shape[-1]
+        if past_key_values is None:
+            return chunked_scan(u_HBL, system, readout_DHN, skip_H)[0]
+        memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
+        state = memory.state
+        if length == 1 and state is not None:
+            y_BH, state = step(system, readout_DHN[0], state, u_HBL[..., 0].t())
+            y_HBL = (y_BH + skip_H * u_HBL[..., 0].t()).t()[..., None]
+        else:
+            y_HBL, state = chunked_scan(u_HBL, system, readout_DHN, skip_H, state, return_state=True)
+        memory.advance(state, length)
+        return y_HBL
+
+
+class S4PreTrainedModel(LongSeqPreTrainedModel):
+    """What transformers needs to know of S4."""
+
+    config: S4Config
+    mixer_class = S4Mixer
+    auto_map = full_auto_map("s4", "S4")
+
+
+class S4Model(S4PreTrainedModel, LongSeqModel):
+    """Trunk with S4 mixers."""
+
+
+class S4ForMaskedLM(S4PreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = S4Model
+
+
+class S4ForCausalLM(S4PreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a state of constant size."""
+
+    backbone_class = S4Model
+
+
+class S4ForPreTraining(S4PreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = S4Model
+
+
+class S4ForSequenceClassification(S4PreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = S4Model
+
+
+__all__ = [
+    "S4ForCausalLM",
+    "S4ForMaskedLM",
+    "S4ForPreTraining",
+    "S4ForSequenceClassification",
+    "S4Model",
+    "S4PreTrainedModel",
+]

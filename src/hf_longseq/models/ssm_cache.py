@@ -1,0 +1,76 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Constant-size memory of recurrent mixers, in the shape that transformers' generation expects of a cache."""
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionLayer
+
+
+class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
+    """One layer's state (B, H, N) and the number of positions it has seen."""
+
+    is_compileable = False  # the counter is a Python number, and generation builds 4D masks for compileable caches
+    supports_early_init = False
+
+    def __init__(self):
+        LinearAttentionLayer.__init__(self)
+        self.keys = self.values = None
+        self.seen_tokens = 0
+
+    @property
+    def is_initialized(self) -> bool:
+        return self.is_recurrent_states_initialized[0]
+
+    @property
+    def state(self) -> torch.Tensor | None:
+        """The state after the last position seen, or None before the first."""
+        return self.recurrent_states[0] if self.has_previous_state[0] else None
+
+    def advance(self, state: torch.Tensor, new_positions: int) -> None:
+        """Replaces the state by the one after ``new_positions`` more."""
+        self.device = state.device
+        self.update_recurrent_state(state)
+        self.has_previous_state[0] = True
+        self.seen_tokens += new_positions
+
+    def update(self, *args, **kwargs):
+        raise NotImplementedError("A recurrent layer has no keys and values: use advance(state, new_positions).")
+
+    def get_seq_length(self) -> int:
+        return self.seen_tokens
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.seen_tokens + query_length, 0
+
+    def reset(self) -> None:
+        LinearAttentionLayer.reset(self)
+        self.seen_tokens = 0
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self.recurrent_states[0] = self.recurrent_states[0].repeat_interleave(repeats, dim=0)
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        self.recurrent_states[0] = self.recurrent_states[0][indices, ...]
+
+
+class RecurrentCache(Cache):
+    """A :class:`RecurrentLayer` for every layer of the model. Its size does not depend on the length seen."""
+
+    def __init__(self, config):
+        super().__init__(layers=[RecurrentLayer() for _ in range(config.num_hidden_layers)])
+
+
+def recurrent_layer(cache: Cache, layer_idx: int, bidirectional: bool) -> RecurrentLayer:
+    """The layer's place in ``cache``; ValueError for another kind of cache or a bidirectional layer."""
+    if bidirectional:
+        raise ValueError(
+            "past_key_values was given to a bidirectional layer, which reads the whole sequence at once: build the "
+            "model with bidirectional=False to stream or generate."
+        )
+    layers = cache.layers
+    if layer_idx >= len(layers) or not isinstance(layers[layer_idx], RecurrentLayer):
+        raise ValueError(
+            f"past_key_values is a {type(cache).__name__} without a recurrent state for layer {layer_idx}: pass a "
+            "RecurrentCache made for this model's configuration, or None."
+        )
+    return layers[layer_idx]
