@@ -111,6 +111,12 @@ TASKS: dict[str, TaskEntry] = {
         "generated",
         "96,000/2,000/2,000 x 501..1,999 tokens",
     ),
+    "smnist": TaskEntry(
+        "hf_longseq.data.smnist:load",
+        "handwritten digits pixel by pixel, 10 classes",
+        "package",
+        "50,000/10,000/10,000 x 784 (or 196, 1,024) pixels",
+    ),
 }
 
 

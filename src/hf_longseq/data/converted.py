@@ -1,0 +1,94 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps data read from other formats as parquet in the cache, so that they are parsed once and memory-mapped after."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import DatasetDict, Features
+
+from hf_longseq.data.generate import MANIFEST, read_folder
+from hf_longseq.data.task import cache_directory
+
+# A function that yields (split, columns of some rows), split after split.
+Chunks = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
+
+
+def load_converted(
+    name: str,
+    depends_on: dict[str, Any],
+    features: Features,
+    chunks: Chunks,
+    cache_dir: str | Path | None = None,
+) -> DatasetDict:
+    """Open the converted data; convert them first if the cache lacks them.
+
+    Args:
+        name: Name of the task, the folder in the cache.
+        depends_on: Everything the result depends on as JSON values: options, a version, `fingerprint` of the files.
+        features: Columns.
+        chunks: Yields the rows. The result is used only if it ran to the end.
+        cache_dir: Cache folder; default: `cache_directory()`.
+    """
+    description = json.loads(json.dumps(depends_on))
+    digest = hashlib.sha256(json.dumps([description, str(features)], sort_keys=True).encode()).hexdigest()[:12]
+    folder = Path(cache_dir or cache_directory()) / name / f"converted-{digest}"
+    if not (folder / MANIFEST).exists():
+        _convert(folder, description, features, chunks)
+    rows = json.loads((folder / MANIFEST).read_text())["rows"]
+    return read_folder(folder, list(rows), cache_dir)
+
+
+def fingerprint(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of each file: enough to notice that a source has changed."""
+    return [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+
+def list_array(rows: list[np.ndarray], dtype: pa.DataType) -> pa.Array:
+    """A list column from arrays of any lengths: (L,) each, or (L, C) each for a list of lists."""
+    offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int32)
+    flat = np.concatenate(rows) if rows else np.empty(0)
+    values = pa.array(flat.reshape(-1), dtype)
+    if flat.ndim == 2:
+        starts = np.arange(len(flat) + 1, dtype=np.int32) * flat.shape[1]
+        values = pa.ListArray.from_arrays(pa.array(starts), values)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _convert(folder: Path, description: dict, features: Features, chunks: Chunks) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    writers: dict[str, pq.ParquetWriter] = {}
+    rows: dict[str, int] = {}
+    schema = features.arrow_schema
+    try:
+        for split, columns in chunks():
+            if split not in writers:
+                path = temporary / f"{split}-00000-of-00001.parquet"
+                writers[split] = pq.ParquetWriter(path, schema, compression="zstd")
+                rows[split] = 0
+            table = pa.table({column: columns[column] for column in features}, schema=schema)
+            writers[split].write_table(table, row_group_size=1000)
+            rows[split] += len(table)
+        for writer in writers.values():
+            writer.close()
+        (temporary / MANIFEST).write_text(json.dumps({"depends_on": description, "rows": rows}, indent=1) + "\n")
+        if folder.exists():  # another process was faster, or an old folder without manifest is in the way
+            if (folder / MANIFEST).exists():
+                return
+            shutil.rmtree(folder)
+        os.replace(temporary, folder)
+    finally:
+        for writer in writers.values():
+            writer.close()
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,61 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Images as pixel sequences in raster order, stored as grey levels 0..255; shared by the image tasks.
+
+A pixel is a value with one or three channels (the default), or a token: ids 0..255 are the grey levels, 256 is the
+mask and 257 the padding.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from datasets import ClassLabel, DatasetDict, Features, List, Value
+
+from hf_longseq.data.converted import list_array
+from hf_longseq.data.task import TaskSpec
+
+PIXEL_MASK_ID, PIXEL_PAD_ID, PIXEL_VOCAB_SIZE = 256, 257, 258
+
+
+def pixel_features(labels: tuple[str, ...], num_channels: int = 1) -> Features:
+    """Columns of an image task: `input_values` as uint8 grey levels, `labels`."""
+    pixel = Value("uint8") if num_channels == 1 else List(Value("uint8"))
+    return Features({"input_values": List(pixel), "labels": ClassLabel(names=list(labels))})
+
+
+def pixel_columns(images: np.ndarray, labels: np.ndarray) -> dict[str, pa.Array]:
+    """Columns from images (B, H, W) or (B, H, W, C) in uint8 and labels (B,)."""
+    rows = images.reshape(len(images), -1, *images.shape[3:])
+    return {"input_values": list_array(list(rows), pa.uint8()), "labels": pa.array(labels, pa.int64())}
+
+
+def choose_pixel_form(
+    splits: DatasetDict, spec: TaskSpec, tokens: bool, num_levels: int | None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Give an image task the form that the user asked for.
+
+    Args:
+        splits: Splits with uint8 `input_values`.
+        spec: The task as values.
+        tokens: Grey levels as `input_ids` instead.
+        num_levels: What pretraining predicts from values: None for the value itself (L1), 256 for its grey level.
+    """
+    if num_levels not in (None, 256):
+        raise ValueError(f"num_levels is {num_levels}: use None for values (L1) or 256 for grey levels.")
+    if not tokens:
+        return splits, replace(spec, num_levels=num_levels)
+    if spec.num_channels != 1:
+        raise ValueError(f"Task {spec.name!r} has {spec.num_channels} channels, so use tokens=False.")
+    ids = splits.rename_column("input_values", "input_ids")
+    spec = replace(
+        spec,
+        modality="tokens",
+        num_channels=None,
+        vocab_size=PIXEL_VOCAB_SIZE,
+        mask_token_id=PIXEL_MASK_ID,
+        pad_token_id=PIXEL_PAD_ID,
+        value_range=None,
+        num_levels=None,
+    )
+    return ids, spec

