@@ -1,0 +1,15 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq env`: versions and hardware."""
+
+from hf_longseq.cli.options import Parser
+
+
+def run(argv: list[str]) -> None:
+    """Print one line per fact."""
+    Parser(prog="hf-longseq env", description="Versions and hardware.").parse(argv)
+
+    from hf_longseq.training.manifest import environment
+
+    for name, value in environment().items():
+        print(f"{name + ':':<14}{', '.join(value) or 'none' if isinstance(value, list) else value}")

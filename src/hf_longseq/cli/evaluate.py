@@ -1,0 +1,31 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq evaluate`: score a finished run on a split of its task."""
+
+import json
+
+from hf_longseq.cli.options import Parser
+
+
+def run(argv: list[str]) -> None:
+    """Parse, score, print JSON."""
+    parser = Parser(prog="hf-longseq evaluate", description="Score a finished run of pretrain or finetune.")
+    parser.add_argument("--model", required=True, help="folder of a finished run")
+    parser.add_argument("--split", default="test", help="train, validation or test [test]")
+    parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
+    parser.add_argument("--output_file", help="also write the scores to this .json file")
+    options = parser.parse(argv)
+
+    from hf_longseq.training import evaluate
+    from hf_longseq.training.manifest import write_json
+    from hf_longseq.training.progress import quiet_libraries
+
+    quiet_libraries()
+    scores = {
+        "model": options.model,
+        "split": options.split,
+        **evaluate(options.model, split=options.split, batch_size=options.batch_size),
+    }
+    if options.output_file:
+        write_json(options.output_file, scores)
+    print(json.dumps(scores, indent=2))

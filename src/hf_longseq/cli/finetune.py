@@ -1,0 +1,63 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq finetune`: train a classifier from a pretrained checkpoint, or from scratch."""
+
+from pathlib import Path
+
+from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted
+from hf_longseq.errors import HfLongSeqError
+
+
+def run(argv: list[str]) -> None:
+    """Parse, train, and say where the result is."""
+    parser = Parser(
+        prog="hf-longseq finetune",
+        description="Train a classifier on a task's labels. Without --recipe, the settings of --init_from are used.",
+    )
+    add_recipe_options(parser, ("finetune", "scratch"))
+    start = parser.add_mutually_exclusive_group(required=True)
+    start.add_argument("--init_from", help="folder of a pretrained model")
+    start.add_argument("--from_scratch", action="store_true", help="start from fresh weights")
+    parser.add_argument("--seed", type=int, default=0, help="seed of fresh weights and of the order")
+    # Options without a section's name go to the section that this run reads.
+    phase = "scratch" if any(word.replace("-", "_") == "__from_scratch" for word in argv) else "finetune"
+    words, overrides = split_dotted(argv, phase=phase)
+    options = parser.parse(words)
+
+    from hf_longseq.training import Recipe, finetune
+    from hf_longseq.training.manifest import RESOLVED
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries
+
+    quiet_libraries()
+    source = options.recipe
+    if source is None and options.init_from:
+        source = str(Path(options.init_from) / RESOLVED)
+        if not Path(source).is_file():
+            raise HfLongSeqError(
+                f"init_from {options.init_from} holds no {RESOLVED} to take the settings from: give --recipe too."
+            )
+    recipe = Recipe.load(source, common_overrides(options, overrides), tiny=options.tiny)
+    with ProgressBar() as bar:
+        result = finetune(
+            recipe,
+            options.output_dir,
+            init_from=options.init_from,
+            seed=options.seed,
+            overwrite=options.overwrite,
+            listener=bar,
+        )
+    metrics = result.metrics
+    name = metrics["metric"]
+    if "transfer" in metrics:
+        moved = metrics["transfer"]
+        print(f"from {options.init_from}: {moved['loaded']} tensors loaded; new: {', '.join(moved['new'])}; "
+              f"dropped: {', '.join(moved['dropped'])}")  # fmt: skip
+    print(
+        f"{metrics['init']} {metrics['arch']} on {metrics['task']}: test {name} {metrics['test'][name]:.4f} "
+        f"(validation {metrics['validation'][name]:.4f} at step {metrics['best_step']} of {metrics['steps']})"
+    )
+    print(
+        f"{metrics['num_parameters']:,} parameters, {metrics['wall_seconds']:.1f} s; "
+        f"model and records in {result.output_dir}"
+    )
+    print(f"next: hf-longseq predict --model {result.output_dir}")

@@ -1,0 +1,65 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Entry point: finds the command, imports only its module, and shows expected errors as one sentence."""
+
+import importlib
+import os
+import sys
+
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.version import __version__
+
+COMMANDS = {
+    "spt": "compare training from scratch with self-pretraining, over seeds, under one budget",
+    "pretrain": "train a model to restore the inputs of a task",
+    "finetune": "train a classifier from a pretrained checkpoint, or from scratch",
+    "evaluate": "score a finished run on a split",
+    "predict": "classify examples of a split or of a file",
+    "tasks": "list the tasks, or show one",
+    "recipes": "list the shipped recipes, or show one",
+    "env": "versions and hardware, for bug reports and records",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; return 0, 2 for an error the user can put right, or 130 when interrupted."""
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if argv[0] == "--version":
+        print(__version__)
+        return 0
+    try:
+        if argv[0] not in COMMANDS:
+            raise HfLongSeqError(
+                f"there is no command {argv[0]!r}{did_you_mean(argv[0], COMMANDS)}: use one of {', '.join(COMMANDS)}."
+            )
+        importlib.import_module(f"hf_longseq.cli.{argv[0]}").run(argv[1:])
+        return 0
+    except KeyboardInterrupt:
+        print(
+            "\nhf-longseq: interrupted; a training command goes on from its last checkpoint when it is given again.",
+            file=sys.stderr,
+        )
+        return 130
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("HF_LONGSEQ_TRACEBACK"):
+            raise
+        hint = "" if isinstance(error, HfLongSeqError) else " (HF_LONGSEQ_TRACEBACK=1 shows where)"
+        print(f"hf-longseq: error: {' '.join(str(error).split())}{hint}", file=sys.stderr)
+        return 2
+
+
+def usage() -> str:
+    """The text of `hf-longseq --help`."""
+    lines = [
+        f"hf-longseq {__version__}: self-pretraining for long sequences",
+        "",
+        "usage: hf-longseq COMMAND [options]      (hf-longseq COMMAND --help for the options)",
+        "",
+        *(f"  {name:<10}{text}" for name, text in COMMANDS.items()),
+        "",
+        "A trial in seconds: hf-longseq spt --task listops --arch s4,dlr,transformer --tiny --output_dir /tmp/trial",
+    ]
+    return "\n".join(lines)

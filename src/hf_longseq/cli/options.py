@@ -1,0 +1,136 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the commands, generated from the sections of a recipe (`training/arguments.py`).
+
+Every value of a recipe has an option `--SECTION.NAME VALUE`; `--a-b` is `--a_b`, and `--name=value` works. The words
+after an option that takes a list may be separated by spaces or commas.
+"""
+
+import argparse
+import typing
+
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.arguments import SECTIONS, convert, section_options
+from hf_longseq.training.recipe import set_dotted
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are ours, and which suggests what a mistyped option may have meant."""
+
+    def __init__(self, **kwargs):
+        super().__init__(allow_abbrev=False, usage=f"{kwargs['prog']} [options]", **kwargs)
+
+    def error(self, message: str):
+        raise HfLongSeqError(f"{message}; see `{self.prog} --help`.")
+
+    def parse(self, argv: list[str]) -> argparse.Namespace:
+        """Parse normalised words; unknown options are errors."""
+        known, rest = self.parse_known_args(normalise(argv))
+        if rest:
+            options = [option for action in self._actions for option in action.option_strings]
+            raise HfLongSeqError(
+                f"unknown option {rest[0]}{did_you_mean(rest[0], options)}; see `{self.prog} --help`."
+            )
+        return known
+
+
+def normalise(argv: list[str]) -> list[str]:
+    """`--a-b=c` becomes `--a_b c`; values are left alone."""
+    words = []
+    for word in argv:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            words += [f"--{name[2:].replace('-', '_')}", *([value] if equals else [])]
+        else:
+            words.append(word)
+    return words
+
+
+def split_dotted(argv: list[str], phase: str | None = None) -> tuple[list[str], dict]:
+    """Take the options of recipe sections out of the words of a command line.
+
+    Args:
+        argv: Words of the command line.
+        phase: Section whose options may be written without its name, in commands that train one phase.
+
+    Returns:
+        The other words, and the recipe overrides as a nested mapping.
+    """
+    short = {field.name for field in section_options(SECTIONS[phase])} if phase else set()
+    rest: list[str] = []
+    overrides: dict = {}
+    words = normalise(argv)
+    while words:
+        word = words.pop(0)
+        name = word[2:] if word.startswith("--") else ""
+        if name in short:
+            name = f"{phase}.{name}"
+        if "." not in name:
+            rest.append(word)
+            continue
+        values = []
+        while words and not words[0].startswith("--"):
+            values.append(words.pop(0))
+        set_dotted(overrides, name, values[0] if len(values) == 1 else [*values] if values else True)
+    return rest, overrides
+
+
+def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
+    """Add what the training commands share, and list the options of the sections for `--help`."""
+    parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
+    parser.add_argument("--task", help="as --data.task")
+    parser.add_argument("--arch", nargs="+", help="as --model.arch")
+    parser.add_argument("--output_dir", help="folder for the result; an unfinished run in it goes on", required=True)
+    parser.add_argument("--train_fraction", help="as --data.train_fraction: share of the labels used")
+    parser.add_argument("--max_steps", help="optimiser steps of every phase")
+    parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
+    parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
+    model = parser.add_argument_group("model section", "fields of the architecture's configuration class")
+    example = "for example --model.hidden_size 64, or for one architecture of several: --model.s4.state_size 32"
+    model.add_argument("--model.FIELD", metavar="VALUE", help=example)
+    data = parser.add_argument_group("data section")
+    _list_options(data, "data")
+    data.add_argument(
+        "--data.OPTION", metavar="VALUE", help="option of the task's loader, see `hf-longseq tasks show TASK`"
+    )
+    for phase in phases:
+        title = (
+            "scratch section (overrides of finetune without pretraining)" if phase == "scratch" else f"{phase} section"
+        )
+        group = parser.add_argument_group(title)
+        if phase == "scratch":
+            group.add_argument("--scratch.NAME", metavar="VALUE", help="as in the finetune section")
+        else:
+            _list_options(group, phase)
+
+
+def _list_options(group, section: str) -> None:
+    section_class = SECTIONS[section]
+    kinds = typing.get_type_hints(section_class)
+    for field in section_options(section_class):
+        default = "" if field.default is None else f" [{field.default}]"
+        choices = typing.get_args(kinds[field.name]) if typing.get_origin(kinds[field.name]) is typing.Literal else ()
+        group.add_argument(
+            f"--{section}.{field.name}",
+            metavar="|".join(map(str, choices)) or "VALUE",
+            help=f"{field.metadata['help']}{default}".replace("%", "%%"),
+        )
+
+
+def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
+    """Add the short options (`--task`, `--arch`, ...) to the overrides."""
+    short = {"task": "data.task", "train_fraction": "data.train_fraction"}
+    for name, dotted in short.items():
+        if getattr(options, name) is not None:
+            set_dotted(overrides, dotted, getattr(options, name))
+    if options.arch is not None:
+        overrides.setdefault("model", {})["arch"] = [word for item in options.arch for word in item.split(",") if word]
+    if options.max_steps is not None:
+        for phase in ("pretrain", "finetune", "scratch"):
+            set_dotted(overrides, f"{phase}.max_steps", options.max_steps)
+    return overrides
+
+
+def integers(words: list[str], name: str) -> list[int]:
+    """Read `0 1 2` or `0,1,2`."""
+    return [convert(item, int, name) for word in words for item in word.split(",") if item]

@@ -1,0 +1,63 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq spt`: from scratch against self-pretrained, under one budget and over seeds, in one command."""
+
+import sys
+
+from hf_longseq.cli.options import (
+    Parser,
+    add_recipe_options,
+    common_overrides,
+    integers,
+    split_dotted,
+)
+
+
+def run(argv: list[str]) -> None:
+    """Parse, run all arms, print the table."""
+    parser = Parser(
+        prog="hf-longseq spt",
+        description="Arms per architecture and seed: scratch (F steps), spt (P steps of pretraining, then F), "
+        "scratch-tied (P + F supervised steps).",
+    )
+    add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
+    parser.add_argument(
+        "--seeds", "--seed", dest="seeds", nargs="+", default=["0"], help="one run of each arm per seed [0]"
+    )
+    parser.add_argument("--inits", nargs="+", help="arms to run [scratch spt scratch-tied]")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each with its share of the threads [1]")
+    words, overrides = split_dotted(argv)
+    options = parser.parse(words)
+    seeds = integers(options.seeds, "seeds")
+
+    from hf_longseq.training.comparison import INITS, spt
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries
+    from hf_longseq.training.recipe import Recipe, architectures_of, read_recipe
+
+    quiet_libraries()
+    raw, overrides = read_recipe(options.recipe), common_overrides(options, overrides)
+    recipes = [Recipe.load(raw, overrides, arch=arch, tiny=options.tiny) for arch in architectures_of(raw, overrides)]
+    inits = [name for word in options.inits or INITS for name in word.split(",") if name]
+    with ProgressBar() as bar:
+        comparison = spt(
+            recipes,
+            options.output_dir,
+            seeds=seeds,
+            inits=inits,
+            jobs=options.jobs,
+            overwrite=options.overwrite,
+            listener=bar,
+        )
+    print(f"\n{comparison.table()}\n")
+    print(f"results: {comparison.output_dir / 'results.json'}")
+    try:
+        from hf_longseq.training.plots import draw
+
+        print(f"plots:   {'  '.join(map(str, draw(comparison.output_dir, comparison.results)))}")
+    except ImportError:
+        print(
+            "no plots: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again",
+            file=sys.stderr,
+        )
+    if comparison.best is not None:
+        print(f"best:    {comparison.best}  (AutoModelForSequenceClassification.from_pretrained opens it)")

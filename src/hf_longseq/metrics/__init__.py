@@ -1,0 +1,34 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics as `evaluate.Metric` modules that ship in the package: no network, no cache files, no locks.
+
+They are instantiated directly (`METRICS["accuracy"]` names the class), get a whole split at once, and are reduced
+across processes by the trainer before they are computed.
+"""
+
+import importlib
+
+# name -> ("module:class", True if larger is better). Model selection derives its direction from here.
+METRICS: dict[str, tuple[str, bool]] = {
+    "accuracy": ("hf_longseq.metrics.accuracy:Accuracy", True),
+    "f1": ("hf_longseq.metrics.f1:MultiLabelF1", True),
+    "rmse": ("hf_longseq.metrics.rmse:RMSE", False),
+    "mae": ("hf_longseq.metrics.mae:MAE", False),
+    "r2": ("hf_longseq.metrics.r2:R2", True),
+    "masked_accuracy": ("hf_longseq.metrics.masked_accuracy:MaskedAccuracy", True),
+    "masked_mae": ("hf_longseq.metrics.masked_mae:MaskedMAE", False),
+}
+
+
+def load_metric(name: str):
+    """Return a fresh instance of a shipped metric, ready for `compute(predictions=..., references=...)`."""
+    if name not in METRICS:
+        raise ValueError(f"There is no metric {name!r}: known metrics are {', '.join(METRICS)}.")
+    module, class_name = METRICS[name][0].split(":")
+    metric_class = getattr(importlib.import_module(module), class_name)
+    return metric_class(num_process=1, keep_in_memory=True)
+
+
+def greater_is_better(name: str) -> bool:
+    """Return the direction of a metric; losses, known or not, are better when smaller."""
+    return METRICS[name][1] if name in METRICS else False

@@ -1,0 +1,24 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Root of the mean squared error over the whole split."""
+
+import datasets
+import evaluate
+import numpy as np
+
+
+class RMSE(evaluate.Metric):
+    """Root of the mean squared error over the whole split."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description="Root of the mean squared error over the whole split.",
+            citation="",
+            inputs_description="predictions and references: real numbers",
+            features=datasets.Features(
+                {"predictions": datasets.Value("float64"), "references": datasets.Value("float64")}
+            ),
+        )
+
+    def _compute(self, predictions, references):
+        return {"rmse": float(np.sqrt(np.mean((np.asarray(predictions) - np.asarray(references)) ** 2)))}

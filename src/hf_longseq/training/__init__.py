@@ -1,0 +1,28 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""One run (`pretrain`, `finetune`), the comparison (`spt`), and the use of a result (`evaluate`, `predict`).
+
+Start reading at `comparison.py` (the `spt` command), then `phases.py` (one run) and `trainer.py` (one step).
+"""
+
+import importlib
+
+_HOME = {
+    "Recipe": "recipe",
+    "LongSeqTrainer": "trainer",
+    "pretrain": "phases",
+    "finetune": "phases",
+    "evaluate": "inference",
+    "predict": "inference",
+    "spt": "comparison",
+    "load_pretrained_classifier": "transfer",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    # The parser of the command line needs only the sections of a recipe: torch is imported when training is.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

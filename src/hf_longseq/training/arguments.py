@@ -1,0 +1,249 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The sections of a run as dataclasses, and the conversion of YAML and command-line values into their types.
+
+The same conversion serves recipes, the command line and Python dictionaries, so that `1e-3`, which YAML reads as a
+string, and `1`, given where a float is meant, work everywhere. Nothing here imports torch or transformers.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+
+
+def option(default: Any, help: str):
+    """A dataclass field with the one line that `--help` shows for it."""
+    if isinstance(default, (dict, list)):
+        return field(default_factory=lambda: type(default)(default), metadata={"help": help})
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass
+class ModelSection:
+    """The architecture and those fields of its configuration that differ from their defaults."""
+
+    arch: str = option("s4", "architecture: s4, dlr, transformer, or any other registered one")
+    fields: dict = option({}, "fields of the architecture's configuration class")
+
+
+@dataclass
+class DataSection:
+    """The task, its loader's options, and how much of its training split is labelled."""
+
+    task: str = option("listops", "task name, see `hf-longseq tasks list`")
+    train_fraction: float | None = option(None, "share of the training split whose labels are used")
+    num_train_examples: int | None = option(None, "number of training examples whose labels are used")
+    num_validation_examples: int | None = option(None, "validation examples used (default: the whole split)")
+    num_test_examples: int | None = option(None, "test examples used (default: the whole split)")
+    subset_seed: int = option(42, "seed of the subsets; a smaller one lies within a larger one")
+    pretrain_inputs: Literal["subset", "all"] = option(
+        "subset", "pretrain on the inputs of the labelled subset, or on all training inputs"
+    )
+    options: dict = option({}, "options of the task's loader")
+
+    def __post_init__(self):
+        if self.train_fraction is not None and self.num_train_examples is not None:
+            raise HfLongSeqError(
+                f"data.train_fraction={self.train_fraction} and data.num_train_examples={self.num_train_examples} "
+                "both limit the training split: give only one of them."
+            )
+        if self.train_fraction is not None and not 0 < self.train_fraction <= 1:
+            raise HfLongSeqError(f"data.train_fraction is {self.train_fraction}: give a share in (0, 1].")
+        for name in ("num_train_examples", "num_validation_examples", "num_test_examples"):
+            require(self, "data", name, 1)
+
+
+@dataclass
+class PhaseSection:
+    """What pretraining and fine-tuning have in common: budget, optimiser, schedule, evaluation, hardware."""
+
+    max_steps: int | None = option(None, "optimiser steps; wins over num_train_epochs")
+    num_train_epochs: float = option(10.0, "passes over the training examples")
+    learning_rate: float = option(1e-3, "peak learning rate of AdamW")
+    ssm_learning_rate: float | None = option(None, "learning rate of A, B, dt, Lambda, W (default: learning_rate)")
+    weight_decay: float = option(0.05, "weight decay; never applied to state-space parameters, biases and norms")
+    adam_beta2: float = option(0.999, "second beta of AdamW")
+    global_batch_size: int = option(32, "examples per optimiser step over all processes")
+    micro_batch_size: int | None = option(
+        None, "examples per forward pass on a device (default: as many as there are)"
+    )
+    eval_batch_size: int | None = option(None, "examples per evaluation batch (default: as in training)")
+    warmup_steps: float = option(0.1, "linear warm-up: steps, or a share of all steps if below 1")
+    schedule: Literal["cosine", "linear", "constant"] = option("cosine", "learning rate after the warm-up")
+    max_grad_norm: float = option(1.0, "gradient clipping; 0 switches it off")
+    eval_steps: int | None = option(None, "steps between evaluations (default: a tenth of the run)")
+    precision: Literal["fp32", "bf16"] = option("fp32", "bf16: autocast with float32 weights")
+    gradient_checkpointing: bool = option(False, "recompute activations in the backward pass to save memory")
+    num_workers: int = option(0, "processes that prepare batches")
+
+    section = "phase"
+
+    def __post_init__(self):
+        for name in ("max_steps", "global_batch_size", "micro_batch_size", "eval_batch_size", "eval_steps"):
+            require(self, self.section, name, 1)
+        for name in (
+            "learning_rate",
+            "ssm_learning_rate",
+            "weight_decay",
+            "warmup_steps",
+            "max_grad_norm",
+            "num_workers",
+        ):
+            require(self, self.section, name, 0)
+        if not self.num_train_epochs > 0:
+            raise HfLongSeqError(
+                f"{self.section}.num_train_epochs is {self.num_train_epochs}: give a number above 0, or max_steps."
+            )
+        if self.micro_batch_size and self.global_batch_size % self.micro_batch_size:
+            raise HfLongSeqError(
+                f"{self.section}.global_batch_size={self.global_batch_size} is no multiple of "
+                f"micro_batch_size={self.micro_batch_size}: change one of them."
+            )
+
+    def steps(self, num_examples: int) -> int:
+        """Optimiser steps of this phase on `num_examples` training examples."""
+        if self.max_steps is not None:
+            return self.max_steps
+        return max(1, math.ceil(math.ceil(num_examples / self.global_batch_size) * self.num_train_epochs))
+
+
+@dataclass
+class PretrainSection(PhaseSection):
+    """Denoising of the task's own inputs."""
+
+    objective: Literal["masked", "causal"] = option("masked", "restore masked positions, or predict the next one")
+    mask_ratio: float | None = option(None, "share of positions masked (default: the task's)")
+    span_length: int = option(1, "masked positions come in runs of this length")
+    num_levels: int | None = option(None, "levels for cross-entropy on values, 0 for L1 (default: the task's)")
+
+    section = "pretrain"
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(self, self.section, "span_length", 1)
+        if self.mask_ratio is not None and not 0 < self.mask_ratio < 1:
+            raise HfLongSeqError(
+                f"pretrain.mask_ratio is {self.mask_ratio}: give a number between 0 and 1, both excluded, for example "
+                "0.15, for without masking there is nothing to learn from."
+            )
+        if self.num_levels is not None and (self.num_levels < 0 or self.num_levels == 1):
+            raise HfLongSeqError(f"pretrain.num_levels is {self.num_levels}: give 0 (L1 loss) or at least 2 levels.")
+
+
+@dataclass
+class FinetuneSection(PhaseSection):
+    """Supervised training, after pretraining or from scratch."""
+
+    section = "finetune"
+
+
+def require(section: Any, where: str, name: str, minimum: float) -> None:
+    """Raise when the number in `name` is below `minimum` (None passes)."""
+    value = getattr(section, name)
+    if value is not None and not value >= minimum:
+        raise HfLongSeqError(f"{where}.{name} is {value}: give a number of at least {minimum}.")
+
+
+SECTIONS: dict[str, type] = {
+    "model": ModelSection,
+    "data": DataSection,
+    "pretrain": PretrainSection,
+    "finetune": FinetuneSection,
+    "scratch": FinetuneSection,
+}
+
+
+def section_options(section_class: type) -> list[dataclasses.Field]:
+    """The named options of a section, without the mapping that collects free ones."""
+    return [f for f in dataclasses.fields(section_class) if f.name not in ("fields", "options")]
+
+
+def build_section(section_class: type, values: dict[str, Any], where: str):
+    """Make a section from a mapping, converting each value to its field's type.
+
+    Keys that the section does not name go to its free mapping (`fields` of the model, `options` of the data), where
+    the architecture's configuration or the task's loader checks them; a section without one refuses them.
+    """
+    known = {f.name: f for f in section_options(section_class)}
+    free = {f.name for f in dataclasses.fields(section_class)} - set(known)
+    types_of = typing.get_type_hints(section_class)
+    arguments: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in known:
+            arguments[key] = convert(value, types_of[key], f"{where}.{key}")
+        elif free:
+            rest[key] = plain_scalar(value)
+        else:
+            raise HfLongSeqError(
+                f"{where}.{key} is not an option{did_you_mean(key, known)}: {where} knows {', '.join(known)}."
+            )
+    if free:
+        arguments[free.pop()] = rest
+    return section_class(**arguments)
+
+
+def plain_scalar(value: Any) -> Any:
+    """Turn the strings that YAML leaves for numbers such as 1e-3 into numbers; leave everything else alone."""
+    if isinstance(value, str):
+        try:
+            return float(value) if any(c.isdigit() for c in value) else value
+        except ValueError:
+            return value
+    return value
+
+
+def convert(value: Any, kind: Any, where: str) -> Any:
+    """Convert a YAML or command-line value to the type of its field, or raise one sentence naming the field."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        members = typing.get_args(kind)
+        if value is None or value in ("none", "None", "null"):
+            if type(None) in members:
+                return None
+        return _first_that_fits(value, [m for m in members if m is not type(None)], kind, where)
+    if origin is Literal:
+        if value not in typing.get_args(kind):
+            raise HfLongSeqError(
+                f"{where} is {value!r}{did_you_mean(str(value), typing.get_args(kind))}: "
+                f"choose one of {', '.join(map(repr, typing.get_args(kind)))}."
+            )
+        return value
+    if origin in (list, tuple):
+        inner = (typing.get_args(kind) or (Any,))[0]
+        items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+        return [convert(plain_scalar(item), inner, where) for item in items]
+    value = plain_scalar(value) if kind in (int, float) else value
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and int(value) == value:
+        return int(value)
+    if kind is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return str(value)
+    if kind in (bool, dict) and isinstance(value, kind):
+        return value
+    if kind in (int, float, str, bool, dict):
+        raise HfLongSeqError(f"{where} is {value!r}: give {_NAMES[kind]}.")
+    return value
+
+
+_NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", dict: "a mapping"}
+
+
+def _first_that_fits(value: Any, members: list, kind: Any, where: str) -> Any:
+    # An exact type wins over a converted one, so that `int | str` keeps a string and `float | int` an integer.
+    for member in members:
+        if type(value) is member:
+            return value
+    failure = HfLongSeqError(f"{where} is {value!r}: give a value of type {kind}.")
+    for member in members:
+        try:
+            return convert(value, member, where)
+        except HfLongSeqError as error:
+            failure = error
+    raise failure

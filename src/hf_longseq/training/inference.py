@@ -1,0 +1,188 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Use of a finished run: `evaluate` it on a split of its task, `predict` labels for a split or for rows of a file."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PrinterCallback, TrainingArguments
+
+from hf_longseq.data.collators import DataCollatorWithLongPadding
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training import manifest
+from hf_longseq.training.assembly import (
+    CLASSIFIER,
+    TaskData,
+    classification_parts,
+    denoising_parts,
+    load_data,
+    pretraining_class,
+)
+from hf_longseq.training.phases import metrics_without_prefix
+from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.trainer import LongSeqTrainer, decide
+
+SPLITS = ("train", "validation", "test")
+
+
+def evaluate(
+    model: str | os.PathLike, *, split: str = "test", batch_size: int = 32, data: TaskData | None = None
+) -> dict[str, float]:
+    """Score a run's model on a split of the task it was trained on.
+
+    Args:
+        model: Folder of a run of `pretrain` (scored on fixed masks) or `finetune`.
+        split: "train" (the labelled subset), "validation" or "test".
+        batch_size: Examples per forward pass; changes the speed, not the result.
+        data: The loaded data of the run, if they are at hand.
+
+    Returns:
+        The loss and the metrics over the whole split.
+    """
+    recipe, phase = _recorded(model)
+    data = data or load_data(recipe.data)
+    if phase == "pretrain":
+        auto_class = pretraining_class(recipe, data.spec)
+        _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
+    else:
+        auto_class = CLASSIFIER
+        collator, metrics = classification_parts(data.spec)
+    chosen = _split(data, split, phase)
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer = LongSeqTrainer(
+            model=auto_class.from_pretrained(model),
+            args=TrainingArguments(
+                output_dir=scratch,
+                per_device_eval_batch_size=batch_size,
+                batch_eval_metrics=True,
+                remove_unused_columns=False,
+                label_names=["labels"],
+                dataloader_pin_memory=torch.cuda.is_available(),
+                report_to="none",
+                disable_tqdm=True,
+            ),
+            data_collator=collator,
+            eval_metrics=metrics,
+        )
+        trainer.remove_callback(PrinterCallback)
+        return metrics_without_prefix(trainer.evaluate(chosen, metric_key_prefix="test"), "test")
+
+
+@torch.no_grad()
+def predict(
+    model: str | os.PathLike,
+    *,
+    split: str | None = None,
+    input_file: str | os.PathLike | None = None,
+    limit: int | None = None,
+    batch_size: int = 32,
+) -> list[dict[str, Any]]:
+    """Classify examples of the run's task, or rows of a file.
+
+    Args:
+        model: Folder of a run of `finetune`.
+        split: "train", "validation" or "test" of the run's task ("test" if neither this nor a file is given).
+        input_file: A .jsonl or .parquet file with `input_ids` or `input_values` (and `input_ids_2` ... for pairs).
+        limit: Only the first examples.
+        batch_size: Examples per forward pass.
+
+    Returns:
+        One mapping per example: `index`, `prediction` (a class name, a list of names, or a number), `score` (its
+        probability, for classes), and `label` where the truth is known.
+    """
+    if split is not None and input_file is not None:
+        raise HfLongSeqError(f"both split={split!r} and input_file={str(input_file)!r} are given: choose one of them.")
+    if not (Path(model) / "config.json").is_file():
+        raise HfLongSeqError(f"model {model} holds no config.json: give the folder of a finished run.")
+    classifier = CLASSIFIER.from_pretrained(model).eval()
+    config = classifier.config
+    if input_file is None:
+        recipe, phase = _recorded(model)
+        if phase != "finetune":
+            raise HfLongSeqError(
+                f"model {model} is a {phase} run without a classifier: give the folder of a finetune run."
+            )
+        data = load_data(recipe.data)
+        rows = _split(data, split or "test", phase)
+        collator = DataCollatorWithLongPadding.from_task(data.spec)
+    else:
+        rows = _read_rows(Path(input_file))
+        collator = DataCollatorWithLongPadding(
+            pad_token_id=config.pad_token_id or 0,
+            vocab_size=config.vocab_size if config.input_type == "tokens" else None,
+            num_channels=config.num_channels if config.input_type == "values" else None,
+            num_labels=config.num_labels if config.num_labels > 1 else None,
+            problem_type=config.problem_type,
+        )
+    count = len(rows) if limit is None else min(limit, len(rows))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    classifier.to(device)
+    answers = []
+    for start in range(0, count, batch_size):
+        batch = collator([rows[index] for index in range(start, min(start + batch_size, count))])
+        labels = batch.pop("labels", None)
+        logits = classifier(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.float().cpu()
+        answers += _answers(logits, labels, config, start)
+    return answers
+
+
+def _answers(logits: torch.Tensor, labels: torch.Tensor | None, config, start: int) -> list[dict[str, Any]]:
+    problem = config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
+    decided = decide(logits.numpy(), problem)
+    answers = []
+    for row in range(len(logits)):
+        answer: dict[str, Any] = {"index": start + row, "prediction": _named(decided[row], problem, config)}
+        if problem == "single_label_classification":
+            answer["score"] = round(float(logits[row].softmax(-1)[decided[row]]), 4)
+        if labels is not None:
+            answer["label"] = _named(labels[row].numpy(), problem, config)
+        answers.append(answer)
+    return answers
+
+
+def _named(value, problem: str, config) -> Any:
+    if problem == "single_label_classification":
+        return config.id2label[int(value)]
+    if problem == "multi_label_classification":
+        return [config.id2label[index] for index in np.flatnonzero(value)]
+    numbers = np.asarray(value).reshape(-1).tolist()
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _recorded(model: str | os.PathLike) -> tuple[Recipe, str]:
+    """Settings and phase of the run that a folder holds."""
+    settings = manifest.read_resolved(model)
+    phase = ((settings or {}).get("run") or {}).get("phase")
+    if phase not in ("pretrain", "finetune"):
+        raise HfLongSeqError(
+            f"model {model} is no run of pretrain or finetune (no {manifest.RESOLVED} says so): give a run's folder, "
+            "such as OUTPUT_DIR/best of a comparison."
+        )
+    if not (Path(model) / manifest.METRICS).is_file():
+        raise HfLongSeqError(f"model {model} is an unfinished run: start the same command again to finish it.")
+    return Recipe.load(settings), phase
+
+
+def _split(data: TaskData, name: str, phase: str):
+    if name not in SPLITS:
+        raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
+    if name == "train":
+        return data.pretrain if phase == "pretrain" else data.labelled
+    return getattr(data, name)
+
+
+def _read_rows(path: Path):
+    if not path.is_file():
+        raise HfLongSeqError(f"input_file {path} does not exist: give a .jsonl or .parquet file.")
+    from datasets import Dataset
+
+    with tempfile.TemporaryDirectory() as cache:
+        if path.suffix == ".parquet":
+            return Dataset.from_parquet(str(path), cache_dir=cache, keep_in_memory=True)
+        if path.suffix in (".jsonl", ".json"):
+            return Dataset.from_json(str(path), cache_dir=cache, keep_in_memory=True)
+    raise HfLongSeqError(f"input_file {path} ends in {path.suffix!r}: give a .jsonl or .parquet file.")

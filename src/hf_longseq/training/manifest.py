@@ -1,0 +1,219 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a run folder holds besides the model, and who may write into it.
+
+    resolved.yaml     every setting of the run; `--recipe FOLDER/resolved.yaml` repeats it
+    environment.json  versions, hardware, threads, commit
+    data.json         task, options, sizes and content hashes of the splits
+    history.json      loss and validation metrics over the steps (the learning curve)
+    metrics.json      the result; its presence marks the run as finished
+
+Each file is written whole or not at all.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.version import __version__
+
+RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
+    "resolved.yaml",
+    "environment.json",
+    "data.json",
+    "history.json",
+    "metrics.json",
+)
+CHECKPOINTS = "checkpoints"
+
+
+def write_whole(path: str | os.PathLike, text: str) -> None:
+    """Write a text file so that readers see the old content or the new one, never a part."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def write_json(path: str | os.PathLike, content: Any) -> None:
+    """Write JSON whole or not at all."""
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """Read a JSON file of a run."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
+    folder = Path(folder)
+    fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    fill(fresh)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(fresh, folder)
+
+
+def read_resolved(folder: str | os.PathLike) -> dict | None:
+    """Settings recorded in a run folder, or None if the folder holds no run."""
+    path = Path(folder) / RESOLVED
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = False, finished: str = METRICS) -> str:
+    """Decide what a run may do with its output folder, and record the run's settings there.
+
+    Args:
+        folder: The output folder.
+        settings: All settings of the run; `run.init_from` may differ in spelling as long as the weights are the same.
+        overwrite: Start again in a folder that holds a run.
+        finished: The file whose presence marks the run as complete.
+
+    Returns:
+        "new" (start), "resume" (the same run, unfinished) or "finished" (the same run, complete).
+
+    Raises:
+        HfLongSeqError: If the folder holds another run, or files that no run wrote.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
+    found = read_resolved(folder)
+    if found is not None and not overwrite:
+        difference = first_difference(found, settings)
+        if difference:
+            raise HfLongSeqError(
+                f"output_dir {folder} holds another run ({difference}): choose another output_dir, or add --overwrite."
+            )
+        return "finished" if (folder / finished).is_file() else "resume"
+    if found is None and folder.is_dir() and any(folder.iterdir()):
+        # Not even --overwrite deletes what this package did not write.
+        raise HfLongSeqError(f"output_dir {folder} holds files that are no run: choose an empty or a new folder.")
+    if found is not None:
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / RESOLVED, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    return "new"
+
+
+def first_difference(old: Any, new: Any, where: str = "") -> str | None:
+    """Name the first setting in which two runs differ: "pretrain.max_steps is 10 there, 20 here"."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            inner = f"{where}.{key}" if where else str(key)
+            if inner == "run.init_from":
+                continue  # a path may be spelled in several ways; run.init_weights says which checkpoint it was
+            difference = first_difference(old.get(key), new.get(key), inner)
+            if difference:
+                return difference
+        return None
+    return None if old == new else f"{where} is {old} there, {new} here"
+
+
+def environment() -> dict[str, Any]:
+    """Versions, hardware and threads under which a result came about."""
+    import datasets
+    import torch
+    import transformers
+
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "hf_longseq": __version__,
+        "commit": git_commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "datasets": datasets.__version__,
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": gpus,
+    }
+
+
+def cpu_name() -> str:
+    """Model of the processor as the system names it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def git_commit() -> str | None:
+    """Commit of the package's source tree (with "+changes" if files differ from it), or None outside of git."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
+        return None
+    try:
+        options = {"cwd": root, "capture_output": True, "text": True, "timeout": 10, "check": True}
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], **options).stdout.strip()
+        changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], **options).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{commit}+changes" if changed else commit
+
+
+def data_record(splits: dict, task: str, options: dict) -> dict[str, Any]:
+    """Task, options, and for each split the number of examples and a hash of their content."""
+    sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
+    return {"task": task, "options": options, "splits": sizes}
+
+
+def content_hash(split) -> str:
+    """Hash of a split's rows in their order; independent of how the rows are chunked or cached on disk."""
+    import pyarrow as pa
+
+    digest = hashlib.sha256()
+    for table in split.with_format("arrow").iter(batch_size=256):
+        batch = table.combine_chunks().replace_schema_metadata(None)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_table(batch)
+        digest.update(sink.getvalue())
+    return digest.hexdigest()
+
+
+def weights_hash(folder: str | os.PathLike) -> str:
+    """Hash of a checkpoint's weight files."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()[:16]
+
+
+def last_checkpoint(folder: str | os.PathLike) -> Path | None:
+    """The newest complete Trainer checkpoint of an unfinished run; one that a kill left torn is passed over."""
+    found = sorted(
+        (path for path in (Path(folder) / CHECKPOINTS).glob("checkpoint-*") if path.name.split("-")[-1].isdigit()),
+        key=lambda path: int(path.name.split("-")[-1]),
+    )
+    needed = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+    complete = [path for path in found if all((path / name).is_file() for name in needed) and _is_json(path)]
+    return complete[-1] if complete else None
+
+
+def _is_json(checkpoint: Path) -> bool:
+    try:
+        read_json(checkpoint / "trainer_state.json")
+    except ValueError:
+        return False
+    return True

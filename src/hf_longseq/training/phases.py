@@ -1,0 +1,280 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""One run: `pretrain` on a task's inputs, or `finetune` on its labels, into a folder of its own.
+
+    recipe = Recipe.load("smnist", {"model": {"arch": "dlr"}})
+    first = pretrain(recipe, "runs/pretrained")
+    second = finetune(recipe, "runs/classifier", init_from=first.output_dir)
+    AutoModelForSequenceClassification.from_pretrained(second.output_dir)
+
+The best checkpoint is chosen on the validation split; the test split is read once, after that choice. A run that was
+interrupted goes on when it is started again, and one that is finished is not repeated.
+"""
+
+import math
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PrinterCallback, TrainerCallback, set_seed
+
+from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import manifest
+from hf_longseq.training.arguments import PhaseSection
+from hf_longseq.training.assembly import (
+    CLASSIFIER,
+    TaskData,
+    build_config,
+    build_model,
+    classification_parts,
+    denoising_parts,
+    load_data,
+    pretraining_class,
+    training_arguments,
+)
+from hf_longseq.training.progress import Listener, silent
+from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
+from hf_longseq.training.transfer import load_pretrained_classifier
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: its folder, which `from_pretrained` opens, and the content of its `metrics.json`."""
+
+    output_dir: Path
+    metrics: dict[str, Any]
+
+
+def pretrain(
+    recipe: Recipe,
+    output_dir: str | os.PathLike,
+    *,
+    seed: int = 0,
+    overwrite: bool = False,
+    listener: Listener = silent,
+    data: TaskData | None = None,
+) -> RunResult:
+    """Train a model to restore (or to predict) the inputs of the task's training split; labels are never read.
+
+    Args:
+        recipe: Settings; its `pretrain` section is used.
+        output_dir: A new folder, or one in which the same run was interrupted.
+        seed: Seed of weights, order, masks and dropout.
+        overwrite: Delete a run that the folder holds, and start again.
+        listener: Told the progress, see `progress.py`.
+        data: The loaded data of `recipe.data`, to load them once for several runs.
+
+    Raises:
+        HfLongSeqError: If a setting, the data or the folder is not fit for the run; nothing is written then.
+    """
+    data = data or load_data(recipe.data)
+    config = build_config(recipe, data.spec)
+    set_seed(seed)
+    model = build_model(pretraining_class(recipe, data.spec), config)
+    collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
+    settings = recipe.to_dict()
+    run = {"phase": "pretrain", "seed": seed}
+    return _run(
+        Path(output_dir),
+        {**{name: settings[name] for name in ("model", "data", "pretrain")}, "run": run},
+        model=model,
+        section=recipe.pretrain,
+        train=data.pretrain,
+        data=data,
+        metric="loss",
+        callbacks=[MaskEpochCallback(collator)] if isinstance(collator, DataCollatorForMaskedDenoising) else [],
+        overwrite=overwrite,
+        listener=listener,
+        trainer_parts={"data_collator": collator, "eval_data_collator": eval_collator, "eval_metrics": metrics},
+    )
+
+
+def finetune(
+    recipe: Recipe,
+    output_dir: str | os.PathLike,
+    *,
+    init_from: str | os.PathLike | None = None,
+    init: str | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    listener: Listener = silent,
+    data: TaskData | None = None,
+) -> RunResult:
+    """Train a classifier (or regressor) on the labelled subset, from a pretrained checkpoint or from scratch.
+
+    Args:
+        recipe: Settings; the `finetune` section is used, or the `scratch` section without `init_from`.
+        output_dir: A new folder, or one in which the same run was interrupted.
+        init_from: Folder of a pretrained model; None starts from scratch.
+        init: Name of the arm in reports; by default "spt" or "scratch".
+        seed, overwrite, listener, data: As for `pretrain`.
+
+    Raises:
+        HfLongSeqError: As for `pretrain`, and if the checkpoint is of another architecture, size or task.
+    """
+    data = data or load_data(recipe.data)
+    config = build_config(recipe, data.spec)
+    section = recipe.finetune if init_from is not None else recipe.scratch
+    collator, metrics = classification_parts(data.spec)
+    set_seed(seed)
+    run: dict[str, Any] = {
+        "phase": "finetune",
+        "init": init or ("scratch" if init_from is None else "spt"),
+        "seed": seed,
+    }
+    report = None
+    if init_from is None:
+        model = build_model(CLASSIFIER, config)
+    else:
+        model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
+        run |= {"init_from": str(init_from), "init_weights": manifest.weights_hash(init_from)}
+    settings = recipe.to_dict()
+    return _run(
+        Path(output_dir),
+        {"model": settings["model"], "data": settings["data"], "finetune": _plain(section), "run": run},
+        model=model,
+        section=section,
+        train=data.labelled,
+        data=data,
+        metric=data.spec.metric,
+        callbacks=[],
+        overwrite=overwrite,
+        listener=listener,
+        trainer_parts={"data_collator": collator, "eval_metrics": metrics},
+        test=data.test,
+        extra={"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
+        if report
+        else {},
+    )
+
+
+def _plain(section: PhaseSection) -> dict[str, Any]:
+    return dict(vars(section))
+
+
+def _run(
+    folder: Path,
+    settings: dict[str, Any],
+    *,
+    model,
+    section: PhaseSection,
+    train,
+    data: TaskData,
+    metric: str,
+    callbacks: list[TrainerCallback],
+    overwrite: bool,
+    listener: Listener,
+    trainer_parts: dict[str, Any],
+    test=None,
+    extra: dict[str, Any] | None = None,
+) -> RunResult:
+    """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
+    run = settings["run"]
+    steps = section.steps(len(train))
+    arguments = training_arguments(section, folder, steps=steps, seed=run["seed"], metric=metric)
+    used = {"train": train, "validation": data.validation, **({"test": test} if test is not None else {})}
+    record = manifest.data_record(used, settings["data"]["task"], settings["data"])
+    state = manifest.claim_folder(folder, settings, overwrite)
+    if state == "finished":
+        listener(folder.name, steps, steps, None)
+        return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
+    _check_same_data(folder, record)
+    manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
+    manifest.write_json(folder / manifest.DATA, record)
+
+    clock = WallClock()
+    use_cache = getattr(model.config, "use_cache", None)
+    trainer = LongSeqTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=train,
+        eval_dataset=data.validation,
+        ssm_learning_rate=section.ssm_learning_rate,
+        callbacks=[clock, ProgressReport(folder.name, listener, metric), StopOnNaN(section.section), *callbacks],
+        **trainer_parts,
+    )
+    trainer.remove_callback(PrinterCallback)
+    resumed_from = manifest.last_checkpoint(folder) if state == "resume" else None
+    try:
+        trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
+        test_metrics = metrics_without_prefix(trainer.evaluate(test, metric_key_prefix="test"), "test") if test else {}
+    except ValueError:
+        # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
+        if manifest.last_checkpoint(folder) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if use_cache is not None:
+        trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
+    clocks = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WallClock)]
+    result = {
+        **run,
+        "task": settings["data"]["task"],
+        "arch": settings["model"]["arch"],
+        "metric": metric,
+        "validation": best_validation(trainer),
+        **({"test": test_metrics} if test is not None else {}),
+        "best_step": trainer.state.best_global_step,
+        "steps": steps,
+        "train_examples": len(train),
+        "examples_seen": steps * section.global_batch_size,
+        "num_parameters": trainer.model.num_parameters(),
+        "wall_seconds": round(clocks[0].seconds, 3),
+        **(extra or {}),
+    }
+    if trainer.is_world_process_zero():
+        _finish(trainer, folder, result)
+    return RunResult(folder, result)
+
+
+def _finish(trainer: LongSeqTrainer, folder: Path, result: dict[str, Any]) -> None:
+    """Save the chosen model and the records; `metrics.json`, the mark of a finished run, comes last."""
+    trainer.model.save_pretrained(folder)
+    history = [
+        entry for entry in trainer.state.log_history if "train_runtime" not in entry and "test_loss" not in entry
+    ]
+    manifest.write_json(folder / manifest.HISTORY, history)
+    manifest.write_json(folder / manifest.METRICS, result)
+    shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)
+
+
+def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:
+    """Validation metrics of the checkpoint that was chosen."""
+    for entry in trainer.state.log_history:
+        if entry["step"] == trainer.state.best_global_step and "eval_loss" in entry:
+            return metrics_without_prefix(entry, "eval")
+    return {}
+
+
+def metrics_without_prefix(metrics: dict[str, Any], prefix: str) -> dict[str, float]:
+    timing = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
+    named = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items() if key.startswith(f"{prefix}_")}
+    return {key: value for key, value in named.items() if key not in timing}
+
+
+def _check_same_data(folder: Path, record: dict[str, Any]) -> None:
+    """A run may only go on with the data it began with."""
+    path = folder / manifest.DATA
+    if path.is_file() and manifest.read_json(path)["splits"] != record["splits"]:
+        raise HfLongSeqError(
+            f"the data of task {record['task']!r} are not those with which the run in {folder} began: restore them, "
+            "or start again with --overwrite."
+        )
+
+
+class StopOnNaN(TrainerCallback):
+    """Ends a run whose loss is no number any more, instead of training on garbage to the end."""
+
+    def __init__(self, section: str):
+        self.section = section
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        loss = (logs or {}).get("loss")
+        if loss is not None and not math.isfinite(loss):
+            raise HfLongSeqError(
+                f"the training loss is {loss} at step {state.global_step}: lower {self.section}.learning_rate "
+                f"(now {args.learning_rate}) or set {self.section}.max_grad_norm."
+            )

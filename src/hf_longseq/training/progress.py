@@ -1,0 +1,61 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Progress shown on the terminal: one bar over all steps, one line per evaluation.
+
+Runs report `listener(label, step, total, text)`; how that is shown, or sent to another process, is decided here.
+"""
+
+import sys
+from collections.abc import Callable
+
+from tqdm import tqdm
+
+# label of the run, its step, its total number of steps, and a line of text or None. An empty label announces how many
+# steps there are in the whole plan.
+Listener = Callable[[str, int, int, "str | None"], None]
+
+
+def silent(label: str, step: int, total: int, text: str | None) -> None:
+    """Show nothing."""
+
+
+class ProgressBar:
+    """A bar over the steps of one run, or over those of a whole plan once that is announced."""
+
+    def __init__(self):
+        interval = 0.2 if sys.stderr.isatty() else 10.0  # a log file needs no animation
+        self._bar = tqdm(unit="step", mininterval=interval, dynamic_ncols=True, file=sys.stderr)
+        self._planned = False
+        self._steps: dict[str, int] = {}
+
+    def __call__(self, label: str, step: int, total: int, text: str | None) -> None:
+        if not label:
+            self._planned = True
+            self._bar.reset(total=total)
+            return
+        if label not in self._steps:
+            if not self._planned:
+                self._bar.reset(total=total)
+            self._bar.set_description(label, refresh=False)
+        self._bar.update(step - self._steps.get(label, 0))
+        self._steps[label] = step
+        if text:
+            self._bar.write(f"{label}  {text}", file=sys.stderr)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self._bar.close()
+
+
+def quiet_libraries() -> None:
+    """Keep the libraries' notices from drowning the progress; their errors still show."""
+    import datasets
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    datasets.utils.logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()

@@ -1,0 +1,260 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe file, the toy sizes of `--tiny` and the command line to the checked settings of one architecture.
+
+A recipe is YAML with the sections `model`, `data`, `pretrain`, `finetune` and `scratch` (overrides of `finetune` when
+training from scratch). A mapping named after an architecture inside a section holds for that architecture alone, so
+one recipe can compare several: `model: {arch: [s4, transformer], hidden_size: 64, s4: {state_size: 32}}`.
+Precedence: defaults < recipe < `--tiny` < command line.
+"""
+
+import dataclasses
+import inspect
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_longseq import recipes
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.arguments import (
+    SECTIONS,
+    DataSection,
+    FinetuneSection,
+    ModelSection,
+    PretrainSection,
+    build_section,
+    convert,
+    plain_scalar,
+)
+
+# Set from the task, or from the objective: naming them in a recipe could only contradict the data.
+TASK_FIELDS = frozenset(
+    "input_type vocab_size num_channels num_levels pretraining_objective pair_classification pad_token_id "
+    "bos_token_id eos_token_id mask_token_id use_cache".split()
+)
+
+TINY_MODEL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "state_size": 8,
+    "num_ssm": None,
+    "num_attention_heads": 2,
+    "attention_window": None,
+    "intermediate_size": None,
+    "classifier_hidden_size": None,
+}
+TINY_EXAMPLES = 32
+# Options by which a loader makes less or shorter data; a task uses those that it has.
+TINY_OPTIONS = {"train_examples": 64, "eval_examples": 32, "min_length": 4, "max_length": 64, "size": 14}
+TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "micro_batch_size": None, "eval_steps": 2, "num_workers": 0}
+
+Raw = dict[str, Any]
+
+
+@dataclass
+class Recipe:
+    """Checked settings of one architecture on one task.
+
+    Make one with `Recipe.load`. The sections hold every value explicitly; `to_dict` is what `resolved.yaml` stores.
+    """
+
+    model: ModelSection = field(default_factory=ModelSection)
+    data: DataSection = field(default_factory=DataSection)
+    pretrain: PretrainSection = field(default_factory=PretrainSection)
+    finetune: FinetuneSection = field(default_factory=FinetuneSection)
+    scratch: FinetuneSection = field(default_factory=FinetuneSection)
+
+    @classmethod
+    def load(
+        cls, source: "str | Path | Raw | Recipe | None" = None, overrides: Raw | None = None, *, arch=None, tiny=False
+    ):
+        """Read a recipe and check it.
+
+        Args:
+            source: Name of a shipped recipe, path of a YAML file (a run's `resolved.yaml` too), a nested mapping, or
+                None for the defaults.
+            overrides: Nested mapping that wins over the recipe: `{"pretrain": {"max_steps": 100}}`.
+            arch: The architecture to take if the recipe names several.
+            tiny: Toy sizes for a trial in seconds.
+
+        Raises:
+            HfLongSeqError: For an unknown key or a value of the wrong type; the message names the key.
+        """
+        if isinstance(source, Recipe):
+            source = source.to_dict()
+        raw, overrides = read_recipe(source), check_sections(overrides or {}, "the overrides")
+        archs = architectures_of(raw, overrides)
+        if arch is None:
+            if len(archs) > 1:
+                raise HfLongSeqError(
+                    f"model.arch names {', '.join(archs)}, but this takes one architecture: choose one with --arch."
+                )
+            arch = archs[0]
+        known = known_architectures()
+        if arch not in known:
+            raise HfLongSeqError(
+                f"model.arch is {arch!r}{did_you_mean(arch, known)}: known architectures are {', '.join(known)}."
+            )
+        layers = [raw, _tiny_sections(raw, overrides, arch) if tiny else {}, overrides]
+        merged = {name: _merge([layer.get(name) or {} for layer in layers], arch, known) for name in SECTIONS}
+        merged["model"]["arch"] = arch
+        if tiny:
+            merged["scratch"] = {key: value for key, value in merged["scratch"].items() if key not in TINY_PHASE}
+            merged["scratch"] |= _merge([overrides.get("scratch") or {}], arch, known)
+        # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
+        merged["scratch"] = {**merged["finetune"], **merged["scratch"]}
+        recipe = cls(**{name: build_section(SECTIONS[name], merged[name], name) for name in SECTIONS})
+        fields = check_model_fields(arch, recipe.model.fields)
+        # A masked model sees both sides unless told otherwise; a causal one must not.
+        recipe.model.fields = {"bidirectional": recipe.pretrain.objective == "masked", **fields}
+        return recipe
+
+    def to_dict(self) -> Raw:
+        """Plain mapping of all values in the shape of a recipe file; `Recipe.load` reads it back unchanged."""
+        plain = dataclasses.asdict(self)
+        plain["model"] = {"arch": self.model.arch, **plain["model"].pop("fields")}
+        plain["data"] |= plain["data"].pop("options")
+        plain["scratch"] = {k: v for k, v in plain["scratch"].items() if v != plain["finetune"][k]}
+        return plain
+
+
+def joint_settings(recipes: "list[Recipe]") -> Raw:
+    """The settings of a comparison in the shape of one recipe: what is said of an architecture under its name."""
+    if len(recipes) == 1:
+        return recipes[0].to_dict()
+    plain = {recipe.model.arch: recipe.to_dict() for recipe in recipes}
+    model = {arch: {k: v for k, v in own["model"].items() if k != "arch"} for arch, own in plain.items()}
+    phases = {name: {arch: own[name] for arch, own in plain.items()} for name in ("pretrain", "finetune", "scratch")}
+    return {"model": {"arch": list(plain), **model}, "data": recipes[0].to_dict()["data"], **phases}
+
+
+def read_recipe(source: "str | Path | Raw | None") -> Raw:
+    """Return the raw sections of a recipe, which may come by name, as a file or as a mapping."""
+    if source is None:
+        return {}
+    if isinstance(source, dict):
+        return check_sections(source, "the recipe")
+    path = recipes.find(str(source))
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise HfLongSeqError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(content, dict):
+        raise HfLongSeqError(f"recipe {path} holds no sections: write {', '.join(SECTIONS)}, each with its options.")
+    return check_sections(content, f"recipe {path}")
+
+
+def check_sections(raw: Raw, where: str) -> Raw:
+    """Raise for a section that does not exist or is no mapping; leave out what a run recorded about itself."""
+    raw = {name: values for name, values in raw.items() if name != "run"}
+    for name, values in raw.items():
+        if name not in SECTIONS:
+            raise HfLongSeqError(
+                f"{where} has no section {name!r}{did_you_mean(name, SECTIONS)}: {', '.join(SECTIONS)}."
+            )
+        if values is not None and not isinstance(values, dict):
+            raise HfLongSeqError(f"section {name!r} of {where} is {values!r}: give a mapping of options.")
+    return raw
+
+
+def architectures_of(*layers: Raw) -> list[str]:
+    """The architectures that the last layer with a `model.arch` names: a word, `a,b`, or a list."""
+    arch: Any = "s4"
+    for layer in layers:
+        arch = (layer.get("model") or {}).get("arch", arch)
+    names = convert(arch, list[str], "model.arch")
+    return list(dict.fromkeys(name.strip() for name in names))
+
+
+def known_architectures() -> list[str]:
+    """Names of the architectures."""
+    from hf_longseq.models import ARCHITECTURES
+
+    return list(ARCHITECTURES)
+
+
+def config_class_of(arch: str) -> type:
+    """The configuration class of an architecture."""
+    from hf_longseq.models import ARCHITECTURES
+
+    return ARCHITECTURES[arch][0]
+
+
+def model_field_types(arch: str) -> dict[str, Any]:
+    """Fields of the architecture's configuration that a recipe may set, with their types."""
+    from transformers import PreTrainedConfig
+
+    base = {f.name for f in dataclasses.fields(PreTrainedConfig)}
+    return {f.name: f.type for f in dataclasses.fields(config_class_of(arch)) if f.name not in base | TASK_FIELDS}
+
+
+def check_model_fields(arch: str, fields: Raw) -> Raw:
+    """Convert the model's fields to the types of its configuration, or raise naming the field."""
+    known = model_field_types(arch)
+    for name in fields:
+        if name in TASK_FIELDS:
+            raise HfLongSeqError(
+                f"model.{name} is set from the task and the objective: remove it from the model section."
+            )
+        if name not in known:
+            raise HfLongSeqError(
+                f"model.{name} is not a field of architecture {arch!r}{did_you_mean(name, known)}: "
+                f"its fields are {', '.join(known)}."
+            )
+    return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
+
+
+def _merge(layers: list[Raw], arch: str, known: list[str]) -> Raw:
+    """Later layers win; within a layer, what is said for the architecture wins over what is said for all."""
+    merged: Raw = {}
+    for layer in layers:
+        own = layer.get(arch)
+        merged |= {key: value for key, value in layer.items() if not (key in known and isinstance(value, dict))}
+        if isinstance(own, dict):
+            merged |= own
+    return merged
+
+
+def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
+    """Toy sizes, limited to what the architecture and the task's loader have."""
+    from hf_longseq.data.task import TASKS
+
+    task = ((overrides.get("data") or {}).get("task")) or ((raw.get("data") or {}).get("task")) or "listops"
+    options: Raw = {}
+    if task in TASKS:
+        parameters = loader_parameters(task)
+        options = {key: value for key, value in TINY_OPTIONS.items() if key in parameters}
+    fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
+    limits = {f"num_{split}_examples": TINY_EXAMPLES for split in ("train", "validation", "test")}
+    data = {"train_fraction": None, **limits, **options}
+    phase = dict(TINY_PHASE)
+    return {"model": fields, "data": data, "pretrain": phase, "finetune": phase}
+
+
+def loader_parameters(task: str) -> dict[str, inspect.Parameter]:
+    """Options of a task's loader that a recipe may set."""
+    import importlib
+
+    from hf_longseq.data.task import TASKS
+
+    module, function = TASKS[task].loader.split(":")
+    fixed = dict(TASKS[task].options)
+    parameters = inspect.signature(getattr(importlib.import_module(module), function)).parameters
+    return {name: parameter for name, parameter in parameters.items() if name not in fixed}
+
+
+def set_dotted(nested: Raw, dotted: str, text: Any) -> None:
+    """Store a command-line value under `section.key` (or `section.arch.key`) of a nested mapping."""
+    value = yaml.safe_load(text) if isinstance(text, str) else text
+    section, *path = dotted.split(".")
+    if section not in SECTIONS or not path or not all(path):
+        raise HfLongSeqError(
+            f"--{dotted} does not name an option{did_you_mean(section, SECTIONS)}: write --SECTION.NAME with a "
+            f"section from {', '.join(SECTIONS)}."
+        )
+    place = nested.setdefault(section, {})
+    for key in path[:-1]:
+        place = place.setdefault(key, {})
+    place[path[-1]] = plain_scalar(value) if not isinstance(value, (dict, list)) else value

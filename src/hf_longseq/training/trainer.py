@@ -1,0 +1,293 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`LongSeqTrainer`: transformers' Trainer with what long sequences and state-space models need, and nothing else.
+
+- the model declares its parameter groups (`model.parameter_groups`), the trainer uses and prints them;
+- evaluation has its own collator, so that validation masks are fixed while training masks are fresh;
+- denoising is scored by a few counts per example, never by keeping length x vocabulary logits;
+- losses and metrics are exact over a split: sums divided once, no mean of batch means, no example dropped.
+
+Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import EvalPrediction
+from transformers.utils import logging
+
+from hf_longseq.metrics import load_metric
+
+logger = logging.get_logger(__name__)
+
+
+class LongSeqTrainer(Trainer):
+    """A `Trainer` for the models of this package; other transformers models work with it too.
+
+    Args:
+        ssm_learning_rate: Learning rate of the parameters that a model declares as state-space ones; None gives them
+            the same as the rest.
+        eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
+        eval_metrics: A `DenoisingMetrics` or `ClassificationMetrics`; None reports the loss alone.
+        **kwargs: As for `Trainer`.
+    """
+
+    def __init__(
+        self,
+        *args,
+        ssm_learning_rate: float | None = None,
+        eval_data_collator: Callable | None = None,
+        eval_metrics: "DenoisingMetrics | ClassificationMetrics | None" = None,
+        **kwargs,
+    ):
+        super().__init__(
+            *args,
+            compute_metrics=eval_metrics,
+            preprocess_logits_for_metrics=eval_metrics.reduce if eval_metrics else None,
+            **kwargs,
+        )
+        self.ssm_learning_rate = ssm_learning_rate
+        self.eval_data_collator = eval_data_collator
+
+    def create_optimizer(self, model=None) -> torch.optim.Optimizer:
+        """Build AdamW from the groups that the model declares; see `parameter_groups` of the models."""
+        model = self.model if model is None else model
+        if self.optimizer is None and hasattr(model, "parameter_groups"):
+            groups = model.parameter_groups(
+                learning_rate=self.args.learning_rate,
+                weight_decay=self.args.weight_decay,
+                ssm_learning_rate=self.ssm_learning_rate,
+            )
+            groups = [group for group in groups if group["params"]]
+            logger.info(f"Parameter groups of the optimizer:\n{parameter_group_table(groups)}")
+            optimizer_class, arguments = self.get_optimizer_cls_and_kwargs(self.args, model)
+            self.optimizer = optimizer_class(groups, **arguments)
+            return self.optimizer
+        return super().create_optimizer(model)
+
+    def get_eval_dataloader(self, eval_dataset=None):
+        return self._with_eval_collator(super().get_eval_dataloader, eval_dataset)
+
+    def get_test_dataloader(self, test_dataset):
+        return self._with_eval_collator(super().get_test_dataloader, test_dataset)
+
+    def _with_eval_collator(self, make_dataloader: Callable, dataset):
+        training_collator = self.data_collator
+        self.data_collator = self.eval_data_collator or training_collator
+        try:
+            return make_dataloader(dataset)
+        finally:
+            self.data_collator = training_collator
+
+    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        # The stock loss is a mean of batch means; ours is the sum over the split divided once.
+        exact = output.metrics.pop(f"{metric_key_prefix}_exact_loss", None)
+        if exact is not None:
+            output.metrics[f"{metric_key_prefix}_loss"] = exact
+        return output
+
+
+def parameter_group_table(groups: list[dict]) -> str:
+    """Return the optimiser's groups as text: name, tensors, numbers, learning rate, weight decay."""
+    lines = [f"{'group':<10}{'tensors':>8}{'parameters':>12}{'lr':>11}{'decay':>8}"]
+    for group in groups:
+        numbers = sum(parameter.numel() for parameter in group["params"])
+        lines.append(
+            f"{group.get('name', ''):<10}{len(group['params']):>8}{numbers:>12,}"
+            f"{group.get('initial_lr', group['lr']):>11.2e}{group['weight_decay']:>8.3g}"
+        )
+    return "\n".join(lines)
+
+
+class DenoisingMetrics:
+    """Loss and accuracy (or mean absolute error) over the scored positions of a split, from counts per example.
+
+    Use with `batch_eval_metrics=True`: `reduce` turns logits into five numbers per example before anything is
+    gathered, and calling the object adds a batch or, with `compute_result`, gives the result.
+
+    Args:
+        causal: The output at t is compared with the label at t + 1.
+        documents: Rows per example: 2 where a pair of documents became two rows of the batch.
+    """
+
+    def __init__(self, causal: bool = False, documents: int = 1):
+        self.causal = causal
+        self.documents = documents
+        self._batches: list[np.ndarray] = []
+        self._continuous = False
+
+    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
+        """Counts (B, 4) in float64: entries scored, restored exactly, sum of losses, sum of absolute errors."""
+        logits = logits[0] if isinstance(logits, (tuple, list)) else logits
+        self._continuous = labels.is_floating_point()
+        if not self._continuous:
+            labels = labels.reshape(logits.shape[:-1])
+        else:
+            labels = labels.reshape(logits.shape)
+        if self.causal:
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        scored = labels != -100
+        if self._continuous:
+            right = torch.zeros_like(scored)
+            loss = (logits.float() - labels).abs()
+        else:
+            right = logits.argmax(-1) == labels
+            # One example at a time: the float32 copy of the logits is the largest tensor of an evaluation.
+            loss = torch.stack([_cross_entropy(one, target) for one, target in zip(logits, labels, strict=True)])
+        entries = [scored, right & scored, loss.masked_fill(~scored, 0)]
+        counts = torch.stack([entry.flatten(1).sum(1, dtype=torch.float64) for entry in entries], dim=1)
+        # Both documents of a pair are one example: what is gathered must have one row per example.
+        return counts.unflatten(0, (self.documents, -1)).sum(0)
+
+    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        counts = prediction.predictions
+        self._batches.append(counts.cpu().numpy() if torch.is_tensor(counts) else np.asarray(counts))
+        if not compute_result:
+            return {}
+        counts, self._batches = np.concatenate(self._batches), []
+        scored = counts[:, 0].astype(np.int64)
+        loss = float(counts[:, 2].sum() / max(scored.sum(), 1))
+        if self._continuous:
+            metric = load_metric("masked_mae").compute(predictions=counts[:, 2], references=scored)
+        else:
+            metric = load_metric("masked_accuracy").compute(
+                predictions=counts[:, 1].astype(np.int64), references=scored
+            )
+        return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
+
+
+def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    flat = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="none")
+    return flat.view(labels.shape)
+
+
+class ClassificationMetrics:
+    """Loss and the task's metrics over a whole split, from its K logits per example.
+
+    Args:
+        problem_type: "single_label_classification", "multi_label_classification" or "regression".
+        metrics: Names of shipped metrics; None takes those that fit the problem.
+    """
+
+    FITTING = {
+        "single_label_classification": ("accuracy",),
+        "multi_label_classification": ("f1",),
+        "regression": ("rmse", "mae", "r2"),
+    }
+
+    def __init__(self, problem_type: str, metrics: tuple[str, ...] | None = None):
+        self.problem_type = problem_type
+        self.metrics = metrics or self.FITTING[problem_type]
+        self._logits: list[np.ndarray] = []
+        self._labels: list[np.ndarray] = []
+
+    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
+        """The logits (B, K) alone, in float32."""
+        return (logits[0] if isinstance(logits, (tuple, list)) else logits).float()
+
+    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        self._logits.append(_to_numpy(prediction.predictions))
+        self._labels.append(_to_numpy(prediction.label_ids))
+        if not compute_result:
+            return {}
+        logits, labels = np.concatenate(self._logits), np.concatenate(self._labels)
+        self._logits, self._labels = [], []
+        decided, loss = decide(logits, self.problem_type), self._loss(logits, labels)
+        if self.problem_type == "regression":
+            decided, labels = decided.reshape(-1), labels.reshape(-1)
+        result = {"exact_loss": loss}
+        for name in self.metrics:
+            result |= load_metric(name).compute(predictions=decided, references=labels.astype(decided.dtype))
+        return result
+
+    def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
+        outputs = torch.from_numpy(logits).double()
+        targets = torch.from_numpy(labels)
+        if self.problem_type == "single_label_classification":
+            return float(F.cross_entropy(outputs, targets.long()))
+        targets = targets.double().reshape(outputs.shape)
+        if self.problem_type == "regression":
+            return float(F.mse_loss(outputs, targets))
+        return float(F.binary_cross_entropy_with_logits(outputs, targets))
+
+
+def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:
+    """Turn logits (B, K) into answers: class ids (B,), 0/1 per label (B, K), or the numbers themselves."""
+    if problem_type == "single_label_classification":
+        return logits.argmax(-1)
+    if problem_type == "multi_label_classification":
+        return (logits > 0).astype(np.int64)
+    return logits.astype(np.float64)
+
+
+def _to_numpy(array) -> np.ndarray:
+    return array.cpu().numpy() if torch.is_tensor(array) else np.asarray(array)
+
+
+class WallClock(TrainerCallback, ExportableState):
+    """Seconds spent in training, evaluations included, added up over resumes (kept in each checkpoint)."""
+
+    def __init__(self, seconds: float = 0.0):
+        self.seconds = seconds
+        self._started: float | None = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._started = time.monotonic() - self.seconds
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.seconds = time.monotonic() - self._started
+        self._started = None
+
+    def state(self) -> dict:
+        now = self.seconds if self._started is None else time.monotonic() - self._started
+        return {"args": {"seconds": now}, "attributes": {}}
+
+
+class ProgressReport(TrainerCallback):
+    """Tells a listener how far a run is: `listener(label, step, total, text)` after each step and evaluation.
+
+    Args:
+        label: Name of the run in the progress shown.
+        listener: Receives the report; `text` is a line for an evaluation, else None.
+        metric: The validation metric to show, besides the loss.
+    """
+
+    def __init__(self, label: str, listener: Callable, metric: str):
+        self.label = label
+        self.listener = listener
+        self.metric = metric
+
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
+        if state.is_world_process_zero:
+            size = f"{model.num_parameters():,} parameters, {state.max_steps} steps of {_batch(args)}"
+            text = f"{size}\n{parameter_group_table(optimizer.param_groups)}"
+            self.listener(self.label, state.global_step, state.max_steps, text)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.listener(self.label, state.global_step, state.max_steps, None)
+
+    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
+        names = dict.fromkeys(["eval_loss", f"eval_{self.metric}"])
+        shown = [f"{name.removeprefix('eval_')} {metrics[name]:.4f}" for name in names if name in (metrics or {})]
+        if shown and state.is_world_process_zero:
+            text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
+            self.listener(self.label, state.global_step, state.max_steps, text)
+
+
+def _batch(args) -> str:
+    micro, accumulation, processes = (
+        args.per_device_train_batch_size,
+        args.gradient_accumulation_steps,
+        args.world_size,
+    )
+    return (
+        f"{micro * accumulation * processes} examples "
+        f"(micro batch {micro} x accumulation {accumulation} x processes {processes})"
+    )
