@@ -5,12 +5,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from golden_files import load_golden, relative_error
 from hf_longseq.models.modeling_dlr import DLRMixer
 from hf_longseq.models.ssm_cache import RecurrentCache
 from hf_longseq.models.ssm_convolution import mode_kernel
 from hf_longseq.models.ssm_reference import vandermonde_kernel
-
-from .golden_files import load_golden, relative_error
 
 OURS = {
     "D": "skip_D",

@@ -5,13 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from golden_files import load_golden, relative_error
 from hf_longseq.models.modeling_s4 import S4Mixer
 from hf_longseq.models.ssm_cache import RecurrentCache
 from hf_longseq.models.ssm_init import diagonal_poles, hippo_legs, hippo_legs_dplr
 from hf_longseq.models.ssm_reference import dense_system
 from hf_longseq.models.ssm_scan import kernel
-
-from .golden_files import load_golden, relative_error
 
 DPLR = [
     "s4_dplr_bidirectional",

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
+from transformers.generation import GenerationMixin
 from transformers.utils.generic import maybe_autocast
 
 from .configuration_dlr import DLRConfig
@@ -132,7 +133,7 @@ class DLRForMaskedLM(DLRPreTrainedModel, LongSeqForMaskedLM):
     backbone_class = DLRModel
 
 
-class DLRForCausalLM(DLRPreTrainedModel, LongSeqForCausalLM):
+class DLRForCausalLM(DLRPreTrainedModel, LongSeqForCausalLM, GenerationMixin):
     """Next-token prediction and generation with a state of constant size."""
 
     backbone_class = DLRModel

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
+from transformers.generation import GenerationMixin
 from transformers.utils.generic import maybe_autocast
 
 from .configuration_s4 import S4Config
@@ -137,7 +138,7 @@ class S4ForMaskedLM(S4PreTrainedModel, LongSeqForMaskedLM):
     backbone_class = S4Model
 
 
-class S4ForCausalLM(S4PreTrainedModel, LongSeqForCausalLM):
+class S4ForCausalLM(S4PreTrainedModel, LongSeqForCausalLM, GenerationMixin):
     """Next-token prediction and generation with a state of constant size."""
 
     backbone_class = S4Model

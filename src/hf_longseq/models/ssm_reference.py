@@ -97,14 +97,12 @@ def cauchy_kernel(
 
 
 def cauchy_sum(v: torch.Tensor, z: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """sum_n v_n / (z - w_n) + conj(v_n) / (z - conj(w_n)) over conjugate pairs, by the naive broadcast.
+    """sum_n v_n / (z - w_n) over whole conjugate pairs, by broadcasting every pair of pole and frequency.
 
-    v (..., H, n), z (Z,), w (H, n); returns (..., H, Z). The two terms of a pair are added in closed form.
+    v (..., H, n), z (Z,), w (H, n); returns (..., H, Z).
     """
-    numerator_z, numerator_1 = v.real, (v * w.conj()).real
-    denominator = (z[:, None] - w[:, None]) * (z[:, None] - w.conj()[:, None])  # (H, Z, n)
-    z = z[:, None]
-    return 2 * ((numerator_z[..., None, :] * z - numerator_1[..., None, :]) / denominator).sum(-1)
+    v, w = torch.cat((v, v.conj()), -1), torch.cat((w, w.conj()), -1)
+    return (v[..., None] / (z - w[..., None])).sum(-2)
 
 
 def vandermonde_kernel(weights_DHN: torch.Tensor, log_lambda_N: torch.Tensor, length: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 def load_golden(name: str) -> tuple[dict[str, torch.Tensor], dict]:
     """Tensors and the sizes and options of one golden file."""
-    with safe_open(Path(__file__).parents[1] / "golden" / f"{name}.safetensors", "pt") as file:
+    with safe_open(Path(__file__).parent / "golden" / f"{name}.safetensors", "pt") as file:
         return {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["meta"])
 
 

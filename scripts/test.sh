@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Runs the tests, offline, in two processes: bash scripts/test.sh [pytest arguments, e.g. -m "not slow"]
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
+
+.venv/bin/ruff check .
+# one thread per process: at toy sizes threads of one operation only get in each other's way
+export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+exec "$PYTHON" -m pytest --numprocesses 2 --dist loadfile "$@"

@@ -1,0 +1,86 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The architectures: configurations, one shared trunk with its heads, a mixer per architecture and the state-space
+engine. A flat folder that travels to the Hub with every checkpoint; importing it registers the Auto classes.
+"""
+
+from transformers import AutoConfig
+from transformers.models.auto import modeling_auto
+
+from .configuration_dlr import DLRConfig
+from .configuration_long_transformer import LongTransformerConfig
+from .configuration_s4 import S4Config
+from .modeling_dlr import (
+    DLRForCausalLM,
+    DLRForMaskedLM,
+    DLRForPreTraining,
+    DLRForSequenceClassification,
+    DLRModel,
+)
+from .modeling_long_transformer import (
+    LongTransformerForCausalLM,
+    LongTransformerForMaskedLM,
+    LongTransformerForPreTraining,
+    LongTransformerForSequenceClassification,
+    LongTransformerModel,
+)
+from .modeling_s4 import (
+    S4ForCausalLM,
+    S4ForMaskedLM,
+    S4ForPreTraining,
+    S4ForSequenceClassification,
+    S4Model,
+)
+
+# architecture name on the command line and in recipes -> its configuration and base model
+ARCHITECTURES = {
+    "s4": (S4Config, S4Model),
+    "dlr": (DLRConfig, DLRModel),
+    "transformer": (LongTransformerConfig, LongTransformerModel),
+}
+
+__all__ = [
+    "ARCHITECTURES",
+    "DLRConfig",
+    "DLRForCausalLM",
+    "DLRForMaskedLM",
+    "DLRForPreTraining",
+    "DLRForSequenceClassification",
+    "DLRModel",
+    "LongTransformerConfig",
+    "LongTransformerForCausalLM",
+    "LongTransformerForMaskedLM",
+    "LongTransformerForPreTraining",
+    "LongTransformerForSequenceClassification",
+    "LongTransformerModel",
+    "S4Config",
+    "S4ForCausalLM",
+    "S4ForMaskedLM",
+    "S4ForPreTraining",
+    "S4ForSequenceClassification",
+    "S4Model",
+]
+
+
+def _register(config_class, heads) -> None:
+    """Make the Auto classes open `heads` for `config_class`, and ship the code with whatever is saved."""
+    AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
+    config_class.register_for_auto_class()
+    for head in heads:
+        auto_name = next(name for name, cls in head.auto_map.items() if cls.endswith(f".{head.__name__}"))
+        getattr(modeling_auto, auto_name).register(config_class, head, exist_ok=True)
+        head.register_for_auto_class(auto_name)
+
+
+_register(S4Config, (S4Model, S4ForMaskedLM, S4ForCausalLM, S4ForPreTraining, S4ForSequenceClassification))
+_register(DLRConfig, (DLRModel, DLRForMaskedLM, DLRForCausalLM, DLRForPreTraining, DLRForSequenceClassification))
+_register(
+    LongTransformerConfig,
+    (
+        LongTransformerModel,
+        LongTransformerForMaskedLM,
+        LongTransformerForCausalLM,
+        LongTransformerForPreTraining,
+        LongTransformerForSequenceClassification,
+    ),
+)

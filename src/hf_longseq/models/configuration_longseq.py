@@ -1,0 +1,116 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What every long-sequence architecture of this folder has in common: sizes, inputs, norms, pooling and heads."""
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+
+def require_choice(config: PreTrainedConfig, field: str, choices: tuple) -> None:
+    """Raise one sentence naming `field`, its value and the allowed `choices`."""
+    value = getattr(config, field)
+    if value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{type(config).__name__}.{field} is {value!r}; choose one of {allowed}.")
+
+
+def require_at_least(config: PreTrainedConfig, field: str, minimum: int) -> None:
+    """Raise one sentence when the number in `field` is below `minimum` (None passes)."""
+    value = getattr(config, field)
+    if value is not None and value < minimum:
+        raise ValueError(f"{type(config).__name__}.{field} is {value}; give a number of at least {minimum}.")
+
+
+@strict
+class LongSeqConfig(PreTrainedConfig):
+    """Fields shared by all architectures; an architecture's own configuration adds those of its mixer.
+
+    Args:
+        input_type: "tokens" (`input_ids`) or "values" (real-valued `input_values`, with a mask-flag channel).
+        vocab_size: number of token ids, special ones included ("tokens" only).
+        num_channels: real channels per position ("values" only).
+        num_levels: what `...ForPreTraining` predicts of each channel: None for the value itself (L1 loss), or the
+            number of grey levels it was quantised to (cross-entropy).
+        hidden_size: width H of the trunk.
+        num_hidden_layers: number of blocks.
+        intermediate_size: width of the feed-forward sub-block; None leaves it out, as state-space models do.
+        hidden_act: activation of the feed-forward sub-block, by its name in transformers.
+        norm: "layer", "rms" or "batch" (batch statistics over valid positions only).
+        norm_position: "pre" (norm, mixer, add; one more norm at the end) or "post" (mixer, add, norm).
+        norm_eps: added to the variance.
+        dropout: probability, applied to what each sub-block adds to the residual stream.
+        tied_dropout: drop whole channels of a sequence, with one mask for all its positions.
+        bidirectional: whether a position sees what follows it. Causal models can generate and stream.
+        pooling: "mean", "max", "first" or "last", over valid positions.
+        pair_classification: the classifier reads two documents, joined as [a, b, a - b, a * b].
+        classifier_hidden_size: width of a hidden layer in the classifier; None for a linear classifier.
+        classifier_act: activation of that hidden layer.
+        pretraining_objective: what `...ForPreTraining` does with `labels`: "masked" scores position t against
+            `labels[t]`, "causal" against `labels[t + 1]`.
+        initializer_range: standard deviation of normal initialisation of dense layers and embeddings; None keeps
+            PyTorch's defaults (the paper's choice).
+        use_cache: return a cache from causal models by default.
+        mask_token_id: the token that replaces masked ones ("tokens" only; read by the collators).
+        tie_word_embeddings: share the token embedding with the language-model heads.
+    """
+
+    keys_to_ignore_at_inference = ["past_key_values"]
+
+    input_type: str = "tokens"
+    vocab_size: int = 256
+    num_channels: int = 1
+    num_levels: int | None = None
+    hidden_size: int = 128
+    num_hidden_layers: int = 4
+    intermediate_size: int | None = None
+    hidden_act: str = "gelu"
+    norm: str = "layer"
+    norm_position: str = "pre"
+    norm_eps: float | int = 1e-5
+    dropout: float | int = 0.0
+    tied_dropout: bool = False
+    bidirectional: bool = False
+    pooling: str = "mean"
+    pair_classification: bool = False
+    classifier_hidden_size: int | None = None
+    classifier_act: str = "gelu"
+    pretraining_objective: str = "masked"
+    initializer_range: float | int | None = None
+    use_cache: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    mask_token_id: int | None = None
+    tie_word_embeddings: bool = False
+
+    @property
+    def layer_types(self) -> list[str]:
+        """The kind of each layer in transformers' own vocabulary; recurrent unless an architecture says otherwise."""
+        return ["linear_attention"] * self.num_hidden_layers
+
+    def validate_architecture(self) -> None:
+        super().validate_architecture()
+        require_choice(self, "input_type", ("tokens", "values"))
+        require_choice(self, "norm", ("layer", "rms", "batch"))
+        require_choice(self, "norm_position", ("pre", "post"))
+        require_choice(self, "pooling", ("mean", "max", "first", "last"))
+        require_choice(self, "pretraining_objective", ("masked", "causal"))
+        require_choice(
+            self,
+            "problem_type",
+            (None, "regression", "single_label_classification", "multi_label_classification"),
+        )
+        for field in ("vocab_size", "num_channels", "hidden_size", "num_hidden_layers", "intermediate_size"):
+            require_at_least(self, field, 1)
+        require_at_least(self, "classifier_hidden_size", 1)
+        require_at_least(self, "num_levels", 2)
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"{type(self).__name__}.dropout is {self.dropout}; give a probability in [0, 1).")
+        if self.pretraining_objective == "causal" and self.bidirectional:
+            raise ValueError(
+                f"{type(self).__name__}.pretraining_objective is 'causal' but bidirectional is True, so the model "
+                "would see what it predicts; set bidirectional=False."
+            )
+
+
+__all__ = ["LongSeqConfig"]

@@ -1,0 +1,265 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The four heads, written once for all architectures: masked tokens, next token, real values, whole sequences.
+
+An architecture derives its classes from these and from its own pretrained-model class, and names its base model in
+`backbone_class`. Axes: B batch, L length, C channels, H hidden size, V vocabulary, Q levels, K labels.
+"""
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache
+from transformers.generation import GenerationMixin
+from transformers.modeling_outputs import CausalLMOutputWithPast, MaskedLMOutput, SequenceClassifierOutput
+from transformers.modeling_utils import slice_logits_to_keep
+from transformers.utils.generic import can_return_tuple
+
+from .configuration_longseq import LongSeqConfig
+from .longseq_layers import ClassifierHead, pool
+from .longseq_losses import (
+    check_class_labels,
+    classification_loss,
+    cross_entropy_loss,
+    next_token_loss,
+    reconstruction_loss,
+)
+from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel
+
+
+class LongSeqForMaskedLM(LongSeqPreTrainedModel):
+    """Predicts the tokens behind masked positions (masked self-pretraining on tokens)."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+    backbone_class: type[LongSeqModel]
+
+    def __init__(self, config: LongSeqConfig):
+        super().__init__(config)
+        require_tokens(self)
+        self.model = self.backbone_class(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs,
+    ) -> MaskedLMOutput:
+        """Logits (B, L, V). `labels` (B, L) hold the original token at masked positions and -100 elsewhere."""
+        num_items = kwargs.pop("num_items_in_batch", None)
+        outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            position_ids=position_ids,
+            use_cache=False,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)
+        loss = None
+        if labels is not None:
+            check_class_labels(labels, self.config.vocab_size)
+            loss = cross_entropy_loss(logits, labels, num_items)
+        return MaskedLMOutput(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+        )
+
+
+class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
+    """Predicts the next token (causal self-pretraining on tokens) and generates."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+    backbone_class: type[LongSeqModel]
+
+    def __init__(self, config: LongSeqConfig):
+        super().__init__(config)
+        require_tokens(self)
+        require_causal(self)
+        self.model = self.backbone_class(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs) -> None:
+        if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
+            model_kwargs["past_key_values"] = self.model.make_cache()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        labels: torch.Tensor | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        **kwargs,
+    ) -> CausalLMOutputWithPast:
+        """Logits (B, L, V), or of the positions in `logits_to_keep`. `labels` (B, L) are the tokens themselves, -100
+        where nothing is to be predicted; the shift by one happens here, unless `shift_labels` holds labels that were
+        shifted before the sequence was divided among processes."""
+        num_items = kwargs.pop("num_items_in_batch", None)
+        shift_labels = kwargs.pop("shift_labels", None)
+        outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(slice_logits_to_keep(outputs.last_hidden_state, logits_to_keep))
+        loss = None
+        if shift_labels is not None:
+            loss = cross_entropy_loss(logits, shift_labels, num_items)
+        elif labels is not None:
+            check_class_labels(labels, self.config.vocab_size)
+            loss = next_token_loss(logits, labels, num_items)
+        return CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+
+class LongSeqForPreTraining(LongSeqPreTrainedModel):
+    """Reconstructs masked real values, or predicts the next one, as `config.pretraining_objective` says."""
+
+    main_input_name = "input_values"
+    backbone_class: type[LongSeqModel]
+
+    def __init__(self, config: LongSeqConfig):
+        super().__init__(config)
+        if config.input_type != "values":
+            raise ValueError(
+                f"{type(self).__name__} reconstructs real values but input_type is {config.input_type!r}; set "
+                "input_type='values', or use the masked or causal language model for tokens."
+            )
+        self.model = self.backbone_class(config)
+        self.reconstruction_head = nn.Linear(config.hidden_size, config.num_channels * (config.num_levels or 1))
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_values: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        bool_masked_pos: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs,
+    ) -> MaskedLMOutput:
+        """Logits (B, L, C), or (B, L, C, Q) with `num_levels`. `labels` (B, L, C) hold the true values (or levels)
+        and -100 where nothing is scored; a causal model compares the output at t with the label at t + 1."""
+        num_items = kwargs.pop("num_items_in_batch", None)
+        outputs = self.model(
+            attention_mask=attention_mask,
+            input_values=input_values,
+            bool_masked_pos=bool_masked_pos,
+            inputs_embeds=inputs_embeds,
+            position_ids=position_ids,
+            use_cache=False,
+            **kwargs,
+        )
+        logits = self.reconstruction_head(outputs.last_hidden_state)
+        if self.config.num_levels is not None:
+            logits = logits.unflatten(-1, (self.config.num_channels, self.config.num_levels))
+        loss = None
+        if labels is not None:
+            if self.config.num_levels is not None:
+                check_class_labels(labels, self.config.num_levels)
+            loss = reconstruction_loss(logits, labels, self.config.pretraining_objective == "causal", num_items)
+        return MaskedLMOutput(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+        )
+
+
+class LongSeqForSequenceClassification(LongSeqPreTrainedModel):
+    """Classifies whole sequences, or pairs of them; regression and multi-label by `config.problem_type`."""
+
+    backbone_class: type[LongSeqModel]
+
+    def __init__(self, config: LongSeqConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = self.backbone_class(config)
+        self.classifier = ClassifierHead(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        input_values: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        input_ids_2: torch.Tensor | None = None,
+        attention_mask_2: torch.Tensor | None = None,
+        input_values_2: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs,
+    ) -> SequenceClassifierOutput:
+        """Logits (B, K). `labels` are class ids (B,), floats (B, K) for several labels, or numbers to regress.
+
+        With `config.pair_classification` the second document comes in `input_ids_2` or `input_values_2`; both are
+        encoded by the same trunk and joined as [a, b, a - b, a * b] (paper, Retrieval).
+        """
+        num_items = kwargs.pop("num_items_in_batch", None)
+        first = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            input_values=input_values,
+            inputs_embeds=inputs_embeds,
+            position_ids=position_ids,
+            use_cache=False,
+            **kwargs,
+        )
+        pooled = pool(first.last_hidden_state, attention_mask, self.config.pooling)
+        if self.config.pair_classification:
+            if input_ids_2 is None and input_values_2 is None:
+                raise ValueError(
+                    "this model classifies pairs; pass the second document as input_ids_2 or input_values_2."
+                )
+            second = self.model(
+                input_ids_2, attention_mask=attention_mask_2, input_values=input_values_2, use_cache=False, **kwargs
+            )
+            other = pool(second.last_hidden_state, attention_mask_2, self.config.pooling)
+            pooled = torch.cat([pooled, other, pooled - other, pooled * other], dim=-1)
+        elif input_ids_2 is not None or input_values_2 is not None:
+            raise ValueError("a second document was given; set pair_classification=True to classify pairs.")
+        logits = self.classifier(pooled)
+        loss = None
+        if labels is not None:
+            loss = classification_loss(logits, labels, self.config, num_items)
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=first.hidden_states, attentions=first.attentions
+        )
+
+
+def require_tokens(model: LongSeqPreTrainedModel) -> None:
+    """Raise when a language-model head is asked of a model of real values."""
+    if model.config.input_type != "tokens":
+        raise ValueError(
+            f"{type(model).__name__} predicts tokens but input_type is {model.config.input_type!r}; set "
+            "input_type='tokens', or use the ...ForPreTraining class for real values."
+        )
+
+
+def require_causal(model: LongSeqPreTrainedModel) -> None:
+    """Raise when next-token prediction is asked of a model that sees the next token."""
+    if model.config.bidirectional:
+        raise ValueError(
+            f"{type(model).__name__} predicts the next token but bidirectional is True; set bidirectional=False (a "
+            "checkpoint that was trained bidirectionally cannot be made causal)."
+        )

@@ -1,0 +1,152 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The parts around a mixer: norms, dropout, feed-forward, pooling and the classifier.
+
+Axes: B batch, L length, H hidden size, K number of labels.
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+
+
+class LongSeqBatchNorm(nn.Module):
+    """Batch norm over the channels of a sequence whose statistics leave out padding.
+
+    With several processes the statistics are those of the whole batch, so that one process and many train alike.
+    Running statistics follow torch's convention (momentum 0.1, unbiased variance).
+    """
+
+    momentum = 0.1
+
+    def __init__(self, hidden_size: int, eps: float):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(hidden_size))
+        self.bias = nn.Parameter(torch.empty(hidden_size))
+        self.register_buffer("running_mean", torch.empty(hidden_size, dtype=torch.float32))
+        self.register_buffer("running_var", torch.empty(hidden_size, dtype=torch.float32))
+
+    def reset_parameters(self) -> None:
+        init.ones_(self.weight)
+        init.zeros_(self.bias)
+        init.zeros_(self.running_mean)
+        init.ones_(self.running_var)
+
+    def forward(self, hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None = None) -> torch.Tensor:
+        """Normalise `hidden_BLH`; `valid_BL` is 1 at real positions, None when all are. Same shape and dtype out."""
+        x_BLH = hidden_BLH.float()
+        if self.training:
+            mean_H, var_H = self._batch_statistics(x_BLH, valid_BL)
+        else:
+            mean_H, var_H = self.running_mean, self.running_var
+        scale_H = self.weight.float() * torch.rsqrt(var_H + self.eps)
+        return ((x_BLH - mean_H) * scale_H + self.bias.float()).to(hidden_BLH.dtype)
+
+    def _batch_statistics(
+        self, x_BLH: torch.Tensor, valid_BL: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if valid_BL is None:
+            weight_BL1 = torch.ones_like(x_BLH[..., :1])
+        else:
+            weight_BL1 = valid_BL[..., None].to(x_BLH.dtype)
+        count = _sum_over_processes(weight_BL1.sum().reshape(1)).clamp(min=1.0)
+        mean_H = _sum_over_processes((x_BLH * weight_BL1).sum(dim=(0, 1))) / count
+        var_H = _sum_over_processes(((x_BLH - mean_H).square() * weight_BL1).sum(dim=(0, 1))) / count
+        with torch.no_grad():
+            unbiased_H = var_H * count / (count - 1).clamp(min=1.0)
+            self.running_mean.lerp_(mean_H, self.momentum)
+            self.running_var.lerp_(unbiased_H, self.momentum)
+        return mean_H, var_H
+
+
+def _sum_over_processes(x: torch.Tensor) -> torch.Tensor:
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        from torch.distributed.nn.functional import all_reduce  # differentiable; absent where torch has no distributed
+
+        return all_reduce(x)
+    return x
+
+
+def build_norm(config) -> nn.Module:
+    """The norm that `config.norm` names."""
+    if config.norm == "batch":
+        return LongSeqBatchNorm(config.hidden_size, config.norm_eps)
+    norm_class = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    return norm_class(config.hidden_size, eps=config.norm_eps)
+
+
+def apply_norm(norm: nn.Module, hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None) -> torch.Tensor:
+    """Call `norm`, telling batch norm which positions are real."""
+    if isinstance(norm, LongSeqBatchNorm):
+        return norm(hidden_BLH, valid_BL)
+    return norm(hidden_BLH)
+
+
+class LongSeqDropout(nn.Dropout):
+    """Dropout on (B, L, H); `tied` uses one mask for all positions of a sequence."""
+
+    def __init__(self, p: float, tied: bool):
+        super().__init__(p)
+        self.tied = tied
+
+    def forward(self, hidden_BLH: torch.Tensor) -> torch.Tensor:
+        if not self.tied or not self.training or self.p == 0.0:
+            return super().forward(hidden_BLH)
+        return hidden_BLH * super().forward(torch.ones_like(hidden_BLH[:, :1]))
+
+
+class FeedForward(nn.Module):
+    """Two dense layers around an activation, position by position."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.act = ACT2FN[config.hidden_act]
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size)
+
+    def forward(self, hidden_BLH: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(self.act(self.up_proj(hidden_BLH)))
+
+
+def pool(hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None, pooling: str) -> torch.Tensor:
+    """Reduce (B, L, H) to (B, H) over valid positions by "mean", "max", "first" or "last"."""
+    if valid_BL is None:
+        valid_BL = torch.ones(hidden_BLH.shape[:2], dtype=torch.bool, device=hidden_BLH.device)
+    valid_BL = valid_BL.bool()
+    if pooling == "mean":
+        weight_BL1 = valid_BL[..., None].to(hidden_BLH.dtype)
+        # a sum of 16k bfloat16 numbers would lose the small ones: accumulate in float32
+        total_BH = (hidden_BLH * weight_BL1).sum(dim=1, dtype=torch.float32)
+        count_B1 = weight_BL1.sum(dim=1, dtype=torch.float32).clamp(min=1.0)
+        return (total_BH / count_B1).to(hidden_BLH.dtype)
+    if pooling == "max":
+        lowest = torch.finfo(hidden_BLH.dtype).min
+        return hidden_BLH.masked_fill(~valid_BL[..., None], lowest).amax(dim=1)
+    valid_BL = valid_BL.int()
+    if pooling == "first":
+        index_B = valid_BL.argmax(dim=1)
+    else:
+        index_B = valid_BL.shape[1] - 1 - valid_BL.flip(1).argmax(dim=1)
+    return hidden_BLH[torch.arange(hidden_BLH.shape[0], device=hidden_BLH.device), index_B]
+
+
+class ClassifierHead(nn.Module):
+    """Pooled features (B, H), or (B, 4 H) of a pair, to logits (B, K)."""
+
+    def __init__(self, config):
+        super().__init__()
+        width = config.hidden_size * (4 if config.pair_classification else 1)
+        self.dense = self.act = None
+        if config.classifier_hidden_size is not None:
+            self.dense = nn.Linear(width, config.classifier_hidden_size)
+            self.act = ACT2FN[config.classifier_act]
+            width = config.classifier_hidden_size
+        self.out_proj = nn.Linear(width, config.num_labels)
+
+    def forward(self, pooled: torch.Tensor) -> torch.Tensor:
+        if self.dense is not None:
+            pooled = self.act(self.dense(pooled))
+        return self.out_proj(pooled)

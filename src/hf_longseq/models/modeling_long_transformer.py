@@ -1,0 +1,155 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The long Transformer: attention as the mixer of the shared trunk.
+
+- Full attention goes through transformers' attention interface; block-local attention never builds a length x length
+  mask, except between a few new positions and a cache.
+- Positions are counted from the first real position, so that padding on the left changes nothing.
+"""
+
+import torch
+from transformers.cache_utils import Cache, DynamicCache
+from transformers.generation import GenerationMixin
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+
+from .configuration_long_transformer import LongTransformerConfig
+from .longseq_attention import LongAttention, rotary_angles, sinusoidal_positions, window_layout
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+)
+from .modeling_longseq import LongSeqBlock, LongSeqModel, LongSeqPreTrainedModel, full_auto_map
+
+
+class LongTransformerPreTrainedModel(LongSeqPreTrainedModel):
+    """What transformers needs to know of the long Transformer."""
+
+    config: LongTransformerConfig
+    mixer_class = LongAttention
+    auto_map = full_auto_map("long_transformer", "LongTransformer")
+    _is_stateful = False
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_record_outputs = {"hidden_states": LongSeqBlock, "attentions": LongAttention}
+
+
+class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
+    """Trunk with attention."""
+
+    def __init__(self, config: LongTransformerConfig):
+        config.check_heads()
+        super().__init__(config)
+
+    def make_cache(self) -> Cache:
+        return DynamicCache(config=self.config)
+
+    def mixer_inputs(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        past_key_values: Cache | None,
+    ) -> tuple[torch.Tensor, dict]:
+        config, length = self.config, hidden_states.shape[1]
+        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+        if config.max_position_embeddings is not None and seen + length > config.max_position_embeddings:
+            raise ValueError(
+                f"the input has {seen + length} positions but max_position_embeddings is "
+                f"{config.max_position_embeddings}; shorten it or raise the limit in the configuration."
+            )
+        padding = attention_mask if attention_mask is not None and attention_mask.ndim == 2 else None
+        if position_ids is None:
+            position_ids = self._positions(padding, seen, length, hidden_states.device)
+        kwargs = {}
+        if config.position_embedding == "rotary":
+            kwargs["rotary"] = rotary_angles(position_ids, config.head_dim, config.rope_theta)
+        elif config.position_embedding == "sinusoidal":
+            hidden_states = hidden_states + sinusoidal_positions(position_ids, config.hidden_size).to(hidden_states)
+
+        if config.attention_window is not None and attention_mask is padding:
+            if seen == 0:
+                kwargs["window"] = self._window_layout(length, padding, hidden_states.device)
+                return hidden_states, {"attention_mask": None, **kwargs}
+            kwargs["attention_mask"] = self._window_mask_with_cache(hidden_states, padding, seen)
+        elif config.bidirectional:
+            kwargs["attention_mask"] = create_bidirectional_mask(config, hidden_states, attention_mask)
+        else:
+            # positions that start again without a mask mean packed sequences, which transformers' mask keeps apart
+            kwargs["attention_mask"] = create_causal_mask(
+                config, hidden_states, attention_mask, past_key_values, position_ids=position_ids
+            )
+        return hidden_states, kwargs
+
+    def _positions(self, padding: torch.Tensor | None, seen: int, length: int, device: torch.device) -> torch.Tensor:
+        if padding is None:
+            return torch.arange(seen, seen + length, device=device)[None]
+        return (padding.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+
+    def _window_layout(self, length: int, padding: torch.Tensor | None, device: torch.device):
+        config = self.config
+        ahead = config.window_blocks_ahead if config.bidirectional else 0
+        return window_layout(
+            length,
+            config.attention_window,
+            config.window_blocks_back,
+            ahead,
+            not config.bidirectional,
+            padding,
+            device,
+        )
+
+    def _window_mask_with_cache(
+        self, hidden_states: torch.Tensor, padding: torch.Tensor | None, seen: int
+    ) -> torch.Tensor:
+        """(B, 1, L, seen + L) for new positions that follow a cache: few rows, so it may be dense."""
+        length, window = hidden_states.shape[1], self.config.attention_window
+        keys = self._positions(padding, 0, seen + length, hidden_states.device)
+        queries = keys[:, -length:]
+        first_block = queries // window - self.config.window_blocks_back
+        allowed = (keys[:, None, :] // window >= first_block[:, :, None]) & (keys[:, None, :] <= queries[:, :, None])
+        if padding is not None:
+            allowed = allowed & padding.bool()[:, None, :]
+        allowed = (allowed | ~allowed.any(dim=-1, keepdim=True))[:, None]
+        if self.config._attn_implementation != "eager":
+            return allowed
+        return torch.zeros_like(allowed, dtype=hidden_states.dtype).masked_fill(
+            ~allowed, torch.finfo(hidden_states.dtype).min
+        )
+
+
+class LongTransformerForMaskedLM(LongTransformerPreTrainedModel, LongSeqForMaskedLM):
+    """Masked self-pretraining on tokens."""
+
+    backbone_class = LongTransformerModel
+
+
+class LongTransformerForCausalLM(LongTransformerPreTrainedModel, LongSeqForCausalLM, GenerationMixin):
+    """Causal self-pretraining on tokens, and generation with a key-value cache."""
+
+    backbone_class = LongTransformerModel
+
+
+class LongTransformerForPreTraining(LongTransformerPreTrainedModel, LongSeqForPreTraining):
+    """Self-pretraining on real values."""
+
+    backbone_class = LongTransformerModel
+
+
+class LongTransformerForSequenceClassification(LongTransformerPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of whole sequences or pairs."""
+
+    backbone_class = LongTransformerModel
+
+
+__all__ = [
+    "LongTransformerPreTrainedModel",
+    "LongTransformerModel",
+    "LongTransformerForMaskedLM",
+    "LongTransformerForCausalLM",
+    "LongTransformerForPreTraining",
+    "LongTransformerForSequenceClassification",
+]

@@ -1,0 +1,275 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The trunk that all architectures share, from the input to the last hidden state.
+
+- Inputs are token ids or real values; values carry one more channel that is 1 where a position is masked.
+- A block is a mixer and, where `intermediate_size` is set, a feed-forward sub-block, each with its norm and residual.
+- An architecture is a mixer class. `mixer_inputs` and `make_cache` are the two hooks a mixer may need besides.
+- `attention_mask` reaches everything: mixers zero or ignore padding, batch norm leaves it out, pooling skips it.
+
+Axes: B batch, L length, C channels, H hidden size.
+"""
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.cache_utils import Cache
+from transformers.masking_utils import create_recurrent_attention_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_utils import PreTrainedModel
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .configuration_longseq import LongSeqConfig
+from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, apply_norm, build_norm
+from .longseq_losses import check_lengths, check_token_ids, check_values
+from .ssm_cache import RecurrentCache
+
+
+class LongSeqBlock(GradientCheckpointingLayer):
+    """One block: norm, mixer, residual; then norm, feed-forward, residual where the configuration asks for it."""
+
+    def __init__(self, config: LongSeqConfig, layer_idx: int, mixer_class: type[nn.Module]):
+        super().__init__()
+        self.pre_norm = config.norm_position == "pre"
+        self.mixer_norm = build_norm(config)
+        self.mixer = mixer_class(config, layer_idx)
+        self.feed_forward_norm = self.feed_forward = None
+        if config.intermediate_size is not None:
+            self.feed_forward_norm = build_norm(config)
+            self.feed_forward = FeedForward(config)
+        self.dropout = LongSeqDropout(config.dropout, config.tied_dropout)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        valid_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs,
+    ) -> torch.Tensor:
+        """(B, L, H) to (B, L, H). `attention_mask` is in the mixer's own form, `valid_mask` (B, L) is 1 at real
+        positions or None when all are."""
+        residual = hidden_states
+        if self.pre_norm:
+            hidden_states = apply_norm(self.mixer_norm, hidden_states, valid_mask)
+        mixed, _ = self.mixer(hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs)
+        hidden_states = residual + self.dropout(mixed)
+        if not self.pre_norm:
+            hidden_states = apply_norm(self.mixer_norm, hidden_states, valid_mask)
+        if self.feed_forward is None:
+            return hidden_states
+
+        residual = hidden_states
+        if self.pre_norm:
+            hidden_states = apply_norm(self.feed_forward_norm, hidden_states, valid_mask)
+        hidden_states = residual + self.dropout(self.feed_forward(hidden_states))
+        if not self.pre_norm:
+            hidden_states = apply_norm(self.feed_forward_norm, hidden_states, valid_mask)
+        return hidden_states
+
+
+class LongSeqPreTrainedModel(PreTrainedModel):
+    """Initialisation, saving and parameter groups. An architecture sets `mixer_class` and `auto_map`."""
+
+    config: LongSeqConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["LongSeqBlock"]
+    _is_stateful = True
+    _can_record_outputs = {"hidden_states": LongSeqBlock}
+    # a classifier opened from a denoising checkpoint leaves its reconstruction head behind, and the other way round
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.", r"^reconstruction_head\.", r"^classifier\."]
+
+    mixer_class: type[nn.Module]
+    auto_map: dict[str, str]
+
+    def __init__(self, config: LongSeqConfig, *args, **kwargs):
+        super().__init__(config, *args, **kwargs)
+        if config.input_type == "values":
+            self.main_input_name = "input_values"
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        if self.config.initializer_range is None and isinstance(module, nn.Linear):
+            # PyTorch's own default, written through the guarded functions so that loaded weights are left alone
+            bound = module.in_features**-0.5
+            init.uniform_(module.weight, -bound, bound)
+            if module.bias is not None:
+                init.uniform_(module.bias, -bound, bound)
+        elif self.config.initializer_range is None and isinstance(module, nn.Embedding):
+            init.normal_(module.weight)
+        elif isinstance(module, (self.mixer_class, LongSeqBatchNorm)):
+            module.reset_parameters()
+        else:
+            super()._init_weights(module)
+
+    def save_pretrained(self, *args, **kwargs):
+        """As in transformers; the saved configuration names every head, so that any Auto class opens the folder."""
+        self.config.auto_map = dict(self.auto_map)
+        return super().save_pretrained(*args, **kwargs)
+
+    def parameter_groups(
+        self, learning_rate: float, weight_decay: float = 0.0, ssm_learning_rate: float | None = None
+    ) -> list[dict]:
+        """Groups for an optimizer, in which state-space parameters are not decayed and may have their own rate.
+
+        Biases and norms are not decayed either. `ssm_learning_rate` None means `learning_rate`. Frozen parameters and
+        empty groups are left out. Each group has "name", "params", "lr" and "weight_decay" (paper, appendix C; the
+        parameters that a mixer lists in `ssm_parameter_names`).
+        """
+        groups = {
+            "ssm": {"lr": learning_rate if ssm_learning_rate is None else ssm_learning_rate, "weight_decay": 0.0},
+            "no_decay": {"lr": learning_rate, "weight_decay": 0.0},
+            "decay": {"lr": learning_rate, "weight_decay": weight_decay},
+        }
+        ssm_names = getattr(self.mixer_class, "ssm_parameter_names", frozenset())
+        params = {name: [] for name in groups}
+        for name, parameter in self.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            leaf = name.rsplit(".", 1)[-1]
+            if leaf in ssm_names:
+                params["ssm"].append(parameter)
+            elif parameter.ndim < 2:
+                params["no_decay"].append(parameter)
+            else:
+                params["decay"].append(parameter)
+        return [{"name": name, "params": params[name], **groups[name]} for name in groups if params[name]]
+
+
+class LongSeqModel(LongSeqPreTrainedModel):
+    """Inputs, blocks and the final norm."""
+
+    def __init__(self, config: LongSeqConfig):
+        super().__init__(config)
+        if config.input_type == "tokens":
+            self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        else:
+            self.embed_values = nn.Linear(config.num_channels + 1, config.hidden_size)
+        self.layers = nn.ModuleList(
+            [LongSeqBlock(config, layer_idx, self.mixer_class) for layer_idx in range(config.num_hidden_layers)]
+        )
+        self.norm = build_norm(config) if config.norm_position == "pre" else None
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embed_tokens if self.config.input_type == "tokens" else self.embed_values
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        if self.config.input_type == "tokens":
+            self.embed_tokens = value
+        else:
+            self.embed_values = value
+
+    def embed(
+        self,
+        input_ids: torch.Tensor | None = None,
+        input_values: torch.Tensor | None = None,
+        bool_masked_pos: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Token ids (B, L), or values (B, L, C) or (B, L) with flags (B, L), to (B, L, H)."""
+        if self.config.input_type == "tokens":
+            if input_ids is None:
+                raise ValueError("this model reads tokens; pass input_ids (or inputs_embeds), not input_values.")
+            check_lengths(input_ids.shape[1], None)
+            check_token_ids(input_ids, self.config.vocab_size)
+            return self.embed_tokens(input_ids)
+        if input_values is None:
+            raise ValueError("this model reads real values; pass input_values (or inputs_embeds), not input_ids.")
+        if input_values.ndim == 2:
+            input_values = input_values[..., None]
+        check_values(input_values, self.config.num_channels)
+        input_values = input_values.to(self.embed_values.weight.dtype)
+        if bool_masked_pos is None:
+            flags_BL1 = torch.zeros_like(input_values[..., :1])
+        else:
+            flags_BL1 = bool_masked_pos[..., None].to(input_values.dtype)
+            # zeroed here as well, so that a caller's own mask cannot leak what it hides
+            input_values = input_values * (1 - flags_BL1)
+        return self.embed_values(torch.cat([input_values, flags_BL1], dim=-1))
+
+    def make_cache(self) -> Cache:
+        """An empty cache for causal inference."""
+        return RecurrentCache(self.config)
+
+    def mixer_inputs(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        past_key_values: Cache | None,
+    ) -> tuple[torch.Tensor, dict]:
+        """What the mixers get besides hidden states, prepared once per forward; also the place to add positions.
+
+        Returns the hidden states and keyword arguments for every mixer, "attention_mask" among them: here a (B, L)
+        mask of this call's positions, or None when nothing is padded.
+        """
+        mask = create_recurrent_attention_mask(self.config, hidden_states, attention_mask, past_key_values)
+        return hidden_states, {"attention_mask": mask}
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        input_values: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPast:
+        """Encode a batch.
+
+        Args:
+            input_ids: (B, L) int64, for models of tokens.
+            attention_mask: (B, L), 1 at real positions; with a cache (B, positions seen + L).
+            input_values: (B, L, C) or, with one channel, (B, L), for models of real values.
+            inputs_embeds: (B, L, H) instead of either.
+            position_ids: (B, L), counted from the first real position when not given.
+            past_key_values: a cache that `make_cache` or an earlier call returned (causal models).
+            use_cache: return the cache.
+            kwargs: `bool_masked_pos` (B, L), true where a value is masked (its channels are zeroed and its flag set);
+                the rest goes to the mixers.
+        """
+        bool_masked_pos = kwargs.pop("bool_masked_pos", None)
+        if inputs_embeds is None:
+            inputs_embeds = self.embed(input_ids, input_values, bool_masked_pos)
+        check_lengths(inputs_embeds.shape[1], attention_mask)
+        use_cache = bool(use_cache) and not self.config.bidirectional
+        if past_key_values is not None and self.config.bidirectional:
+            raise ValueError("past_key_values were given to a bidirectional model; only causal models carry a cache.")
+        if use_cache and past_key_values is None and not self.training:
+            past_key_values = self.make_cache()
+
+        length = inputs_embeds.shape[1]
+        hidden_states, mixer_kwargs = self.mixer_inputs(inputs_embeds, attention_mask, position_ids, past_key_values)
+        valid_mask = attention_mask[:, -length:] if attention_mask is not None and attention_mask.ndim == 2 else None
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states, valid_mask=valid_mask, past_key_values=past_key_values, **mixer_kwargs, **kwargs
+            )
+        if self.norm is not None:
+            hidden_states = apply_norm(self.norm, hidden_states, valid_mask)
+        return BaseModelOutputWithPast(
+            last_hidden_state=hidden_states, past_key_values=past_key_values if use_cache else None
+        )
+
+
+def full_auto_map(stem: str, prefix: str) -> dict[str, str]:
+    """Every Auto class that opens a checkpoint of one architecture: `modeling_<stem>`, classes `<prefix>...`."""
+    heads = {
+        "AutoModel": "Model",
+        "AutoModelForMaskedLM": "ForMaskedLM",
+        "AutoModelForCausalLM": "ForCausalLM",
+        "AutoModelForPreTraining": "ForPreTraining",
+        "AutoModelForSequenceClassification": "ForSequenceClassification",
+    }
+    return {
+        "AutoConfig": f"configuration_{stem}.{prefix}Config",
+        **{auto: f"modeling_{stem}.{prefix}{head}" for auto, head in heads.items()},
+    }

@@ -1,0 +1,29 @@
+"""Tests run offline: nothing but loopback is reachable, and transformers never asks the Hub."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import socket
+
+import pytest
+import torch
+
+import hf_longseq  # noqa: F401  registers the architectures
+
+_connect = socket.socket.connect
+
+
+def _connect_on_loopback_only(self, address):
+    if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        raise OSError(f"a test tried to reach {address}: tests run without a network")
+    return _connect(self, address)
+
+
+@pytest.fixture(autouse=True)
+def offline_and_seeded(monkeypatch):
+    """Every test starts from the same seed and cannot leave the machine."""
+    monkeypatch.setattr(socket.socket, "connect", _connect_on_loopback_only)
+    torch.manual_seed(0)

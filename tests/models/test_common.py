@@ -1,0 +1,215 @@
+"""What holds for every architecture: padding changes nothing, saving loses nothing, gradients are exact."""
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForPreTraining, AutoModelForSequenceClassification
+
+from toy_models import VARIANTS, head_class, make_config, make_inputs, make_model
+
+variants = pytest.mark.parametrize("variant", VARIANTS)
+directions = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
+inputs = pytest.mark.parametrize("input_type", ["tokens", "values"])
+
+
+def pad(batch: dict, side: str, amount: int = 4) -> dict:
+    """The batch with rubbish added on one side and an attention mask that says so."""
+    padded = {}
+    for name, x in batch.items():
+        rubbish = torch.full_like(x[:, :1], 3).repeat_interleave(amount, dim=1)
+        padded[name] = torch.cat([rubbish, x] if side == "left" else [x, rubbish], dim=1)
+        real, filler = torch.ones(x.shape[:2]), torch.zeros(x.shape[0], amount)
+        padded["attention_mask"] = torch.cat([filler, real] if side == "left" else [real, filler], dim=1).long()
+    return padded
+
+
+@variants
+@directions
+@inputs
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_no_real_position(variant, bidirectional, input_type, side):
+    model = make_model(variant, "Model", bidirectional=bidirectional, input_type=input_type, num_channels=2)
+    batch = make_inputs(model)
+    length = next(iter(batch.values())).shape[1]
+    with torch.no_grad():
+        alone = model(**batch).last_hidden_state
+        padded = model(**pad(batch, side)).last_hidden_state
+    kept = padded[:, -length:] if side == "left" else padded[:, :length]
+    torch.testing.assert_close(kept, alone, atol=2e-5, rtol=1e-4)
+
+
+@variants
+@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_no_prediction(variant, pooling, side):
+    model = make_model(variant, "ForSequenceClassification", bidirectional=True, pooling=pooling, num_labels=3)
+    batch = make_inputs(model)
+    with torch.no_grad():
+        torch.testing.assert_close(model(**pad(batch, side)).logits, model(**batch).logits, atol=2e-5, rtol=1e-4)
+
+
+@variants
+def test_padding_changes_no_gradient(variant):
+    model = make_model(variant, "ForMaskedLM", bidirectional=True).train()
+    batch = make_inputs(model)
+    labels = torch.where(torch.rand(3, 11) < 0.5, batch["input_ids"], -100)
+    gradients = []
+    for extra in (0, 4):
+        model.zero_grad()
+        padded = pad(batch, "right", extra) if extra else batch
+        padded_labels = torch.nn.functional.pad(labels, (0, extra), value=-100)
+        model(**padded, labels=padded_labels).loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    torch.testing.assert_close(gradients[1], gradients[0], atol=1e-5, rtol=1e-3)
+
+
+@variants
+def test_causal_models_do_not_look_ahead(variant):
+    model = make_model(variant, "Model")
+    batch = make_inputs(model)
+    changed = {"input_ids": batch["input_ids"].clone()}
+    changed["input_ids"][:, 6:] = 5
+    with torch.no_grad():
+        before, after = model(**batch).last_hidden_state, model(**changed).last_hidden_state
+    torch.testing.assert_close(before[:, :6], after[:, :6])
+    assert not torch.allclose(before[:, 6:], after[:, 6:])
+
+
+@variants
+def test_one_position_at_a_time_equals_all_at_once(variant):
+    model = make_model(variant, "Model")
+    ids = make_inputs(model, length=10)["input_ids"]
+    with torch.no_grad():
+        whole = model(ids).last_hidden_state
+        cache, pieces = None, []
+        for piece in ids.split([4, 1, 1, 3, 1], dim=1):
+            out = model(piece, past_key_values=cache, use_cache=True)
+            cache = out.past_key_values
+            pieces.append(out.last_hidden_state)
+    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=1e-4)
+
+
+@variants
+@pytest.mark.parametrize("head", ["ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification"])
+def test_saving_and_loading_changes_nothing(variant, head, tmp_path):
+    options = dict(input_type="values", num_levels=7) if head == "ForPreTraining" else {}
+    model = make_model(variant, head, **options)
+    model.save_pretrained(tmp_path)
+    again, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    batch = make_inputs(model)
+    with torch.no_grad():
+        assert torch.equal(again.eval()(**batch).logits, model(**batch).logits)
+    assert all(p.requires_grad for p in again.parameters())
+
+
+@variants
+def test_every_auto_class_opens_a_pretrained_checkpoint(variant, tmp_path):
+    model = make_model(variant, "ForPreTraining", input_type="values", bidirectional=True)
+    model.save_pretrained(tmp_path)
+    assert set(model.auto_map) == set(make_model(variant, "Model").auto_map)
+    batch = make_inputs(model)
+    base = AutoModel.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        hidden = model.model(**batch).last_hidden_state
+        assert torch.equal(base(**batch).last_hidden_state, hidden)
+    classifier, report = AutoModelForSequenceClassification.from_pretrained(
+        tmp_path, num_labels=5, output_loading_info=True
+    )
+    assert {key.split(".")[0] for key in report["missing_keys"]} == {"classifier"}
+    assert torch.equal(classifier.eval().model(**batch).last_hidden_state, hidden)
+    assert type(AutoModelForPreTraining.from_pretrained(tmp_path)) is type(model)
+
+
+@variants
+def test_new_heads_and_bodies_are_initialised_alike(variant, tmp_path):
+    """A checkpoint without a head gets one drawn as a fresh model's would be, not left-over memory."""
+    make_model(variant, "Model").save_pretrained(tmp_path)
+    loaded = head_class(make_config(variant), "ForSequenceClassification").from_pretrained(tmp_path)
+    weight = loaded.classifier.out_proj.weight
+    bound = weight.shape[1] ** -0.5
+    assert weight.abs().max() <= bound
+    assert 0.3 * bound < weight.std() < 0.9 * bound
+
+
+@variants
+def test_half_precision_keeps_state_space_parameters_in_float32(variant, tmp_path):
+    model = make_model(variant, "ForSequenceClassification", bidirectional=True)
+    model.save_pretrained(tmp_path)
+    half = type(model).from_pretrained(tmp_path, dtype=torch.bfloat16).eval()
+    names = getattr(model.mixer_class, "ssm_parameter_names", frozenset())
+    for name, parameter in half.named_parameters():
+        wanted = torch.float32 if name.rsplit(".", 1)[-1] in names else torch.bfloat16
+        if name.rsplit(".", 1)[-1] in names:
+            assert parameter.dtype == wanted, name
+    batch = make_inputs(model)
+    with torch.no_grad():
+        torch.testing.assert_close(half(**batch).logits.float(), model(**batch).logits, atol=0.1, rtol=0.1)
+
+
+@variants
+@directions
+def test_autocast_is_close_to_full_precision(variant, bidirectional):
+    model = make_model(variant, "ForMaskedLM", bidirectional=bidirectional)
+    batch = make_inputs(model)
+    full = model(**batch, labels=batch["input_ids"])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = model(**batch, labels=batch["input_ids"])
+        mixed.loss.backward()
+    torch.testing.assert_close(mixed.loss.float(), full.loss, atol=0.05, rtol=0.05)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+@variants
+def test_gradient_checkpointing_gives_the_same_gradients(variant):
+    model = make_model(variant, "ForMaskedLM", bidirectional=True).train()
+    batch = make_inputs(model)
+    gradients = []
+    for checkpointing in (False, True):
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        model.zero_grad()
+        model(**batch, labels=batch["input_ids"]).loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    torch.testing.assert_close(gradients[1], gradients[0], atol=1e-6, rtol=1e-5)
+
+
+@variants
+def test_hidden_states_embeddings_and_tuples(variant):
+    model = make_model(variant, "ForSequenceClassification", bidirectional=True)
+    batch = make_inputs(model)
+    with torch.no_grad():
+        out = model(**batch, output_hidden_states=True)
+        assert len(out.hidden_states) == 3
+        embeds = model.get_input_embeddings()(batch["input_ids"])
+        torch.testing.assert_close(model(inputs_embeds=embeds).logits, out.logits)
+        assert torch.equal(model(**batch, return_dict=False)[0], out.logits)
+
+
+@variants
+def test_every_parameter_is_in_one_group(variant):
+    model = make_model(variant, "ForMaskedLM", bidirectional=True)
+    groups = model.parameter_groups(learning_rate=1e-3, weight_decay=0.1, ssm_learning_rate=1e-4)
+    grouped = [id(p) for group in groups for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in model.parameters())
+    by_name = {group["name"]: group for group in groups}
+    assert by_name["decay"]["weight_decay"] == 0.1 and by_name["no_decay"]["weight_decay"] == 0.0
+    if getattr(model.mixer_class, "ssm_parameter_names", None):
+        assert by_name["ssm"]["lr"] == 1e-4 and by_name["ssm"]["weight_decay"] == 0.0
+        assert len(by_name["ssm"]["params"]) == 2 * len(
+            [
+                n
+                for n, _ in model.model.layers[0].mixer.named_parameters()
+                if n in model.mixer_class.ssm_parameter_names
+            ]
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["s4", "dlr", "transformer", "transformer-window"])
+def test_mixers_compile_without_graph_breaks(variant):
+    mixer = make_model(variant, "Model", bidirectional=True).layers[0].mixer
+    if variant == "transformer-window":
+        pytest.skip("its window layout is made by the trunk; the mixer alone is the full-attention one")
+    x = torch.randn(2, 20, 16)
+    compiled = torch.compile(mixer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x)[0], mixer(x)[0], atol=1e-5, rtol=1e-4)

@@ -1,0 +1,54 @@
+"""Toy configurations of every architecture, for the tests that run over all of them."""
+
+import torch
+
+import hf_longseq
+from hf_longseq.models import ARCHITECTURES
+
+SMALL = {
+    "s4": dict(state_size=8),
+    "dlr": dict(state_size=16),
+    "transformer": dict(num_attention_heads=4),
+}
+VARIANTS = {
+    "s4": dict(arch="s4"),
+    "s4-diagonal-shared": dict(arch="s4", kernel="diagonal", num_ssm=2),
+    "s4-batch-norm-post": dict(arch="s4", norm="batch", norm_position="post"),
+    "dlr": dict(arch="dlr"),
+    "dlr-feed-forward-rms": dict(arch="dlr", intermediate_size=24, norm="rms"),
+    "transformer": dict(arch="transformer"),
+    "transformer-sinusoidal": dict(arch="transformer", position_embedding="sinusoidal"),
+    "transformer-window": dict(arch="transformer", attention_window=3),
+    "transformer-post-norm": dict(arch="transformer", norm_position="post", position_embedding="none"),
+}
+HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
+
+
+def make_config(variant: str, **options):
+    """A toy configuration: 16 channels, 2 layers, 30 tokens."""
+    fields = dict(VARIANTS[variant])
+    arch = fields.pop("arch")
+    config_class, _ = ARCHITECTURES[arch]
+    return config_class(
+        **{**dict(vocab_size=30, hidden_size=16, num_hidden_layers=2), **SMALL[arch], **fields, **options}
+    )
+
+
+def head_class(config, head: str):
+    """The class of `config`'s architecture with that head, e.g. "ForMaskedLM"; "Model" is the base model."""
+    return getattr(hf_longseq, type(config).__name__.removesuffix("Config") + head)
+
+
+def make_model(variant: str, head: str, **options):
+    """A seeded toy model in evaluation mode."""
+    torch.manual_seed(0)
+    config = make_config(variant, **options)
+    return head_class(config, head)(config).eval()
+
+
+def make_inputs(model, batch: int = 3, length: int = 11) -> dict[str, torch.Tensor]:
+    """Random input of the kind the model reads."""
+    generator = torch.Generator().manual_seed(1)
+    if model.config.input_type == "values":
+        return {"input_values": torch.randn(batch, length, model.config.num_channels, generator=generator)}
+    return {"input_ids": torch.randint(5, 30, (batch, length), generator=generator)}
