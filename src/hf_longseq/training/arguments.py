@@ -38,8 +38,8 @@ class DataSection:
     task: str = option("listops", "task name, see `hf-longseq tasks list`")
     train_fraction: float | None = option(None, "share of the training split whose labels are used")
     num_train_examples: int | None = option(None, "number of training examples whose labels are used")
-    num_validation_examples: int | None = option(None, "validation examples used (default: the whole split)")
-    num_test_examples: int | None = option(None, "test examples used (default: the whole split)")
+    num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")
+    num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
     subset_seed: int = option(42, "seed of the subsets; a smaller one lies within a larger one")
     pretrain_inputs: Literal["subset", "all"] = option(
         "subset", "pretrain on the inputs of the labelled subset, or on all training inputs"

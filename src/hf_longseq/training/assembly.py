@@ -60,27 +60,24 @@ def load_data(section: DataSection) -> TaskData:
     limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
     labelled = train
     if limit is not None:
-        labelled = _limited(
-            train, limit, section, "train_fraction" if section.train_fraction else "num_train_examples"
-        )
+        try:
+            labelled = limit_examples(train, limit, seed=section.subset_seed)
+        except ValueError:
+            name = "num_train_examples" if section.train_fraction is None else "train_fraction"
+            raise HfLongSeqError(
+                f"data.{name} is {limit}, but task {section.task!r} has {len(train)} training examples: "
+                "ask for at least one and at most that many."
+            ) from None
         check_classes(labelled, spec)
     held_out = {}
     for name in ("validation", "test"):
-        count = getattr(section, f"num_{name}_examples")
+        limit = getattr(section, f"num_{name}_examples")
+        whole = splits[name]
         held_out[name] = (
-            splits[name] if count is None else _limited(splits[name], count, section, f"num_{name}_examples")
+            whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=section.subset_seed)
         )
     pretrain = labelled if section.pretrain_inputs == "subset" else train
     return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
-
-
-def _limited(split: "Dataset", limit: float | int, section: DataSection, name: str) -> "Dataset":
-    try:
-        return limit_examples(split, limit, seed=section.subset_seed)
-    except ValueError:
-        raise HfLongSeqError(
-            f"data.{name} is {limit}, but task {section.task!r} has {len(split)} examples there: ask for fewer."
-        ) from None
 
 
 def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:

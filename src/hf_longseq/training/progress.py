@@ -23,12 +23,14 @@ class ProgressBar:
     """A bar over the steps of one run, or over those of a whole plan once that is announced."""
 
     def __init__(self):
-        interval = 0.2 if sys.stderr.isatty() else 10.0  # a log file needs no animation
-        self._bar = tqdm(unit="step", mininterval=interval, dynamic_ncols=True, file=sys.stderr)
+        self._bar: tqdm | None = None  # made with the first report, so that an early error stands alone
         self._planned = False
         self._steps: dict[str, int] = {}
 
     def __call__(self, label: str, step: int, total: int, text: str | None) -> None:
+        if self._bar is None:
+            interval = 0.2 if sys.stderr.isatty() else 10.0  # a log file needs no animation
+            self._bar = tqdm(unit="step", mininterval=interval, dynamic_ncols=True, file=sys.stderr)
         if not label:
             self._planned = True
             self._bar.reset(total=total)
@@ -46,7 +48,8 @@ class ProgressBar:
         return self
 
     def __exit__(self, *exc_info):
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
 
 def quiet_libraries() -> None:

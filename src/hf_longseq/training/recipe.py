@@ -227,8 +227,9 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
         parameters = loader_parameters(task)
         options = {key: value for key, value in TINY_OPTIONS.items() if key in parameters}
     fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
-    limits = {f"num_{split}_examples": TINY_EXAMPLES for split in ("train", "validation", "test")}
-    data = {"train_fraction": None, **limits, **options}
+    limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}
+    # Four steps need no small training split, and a small one might lack a class.
+    data = {"train_fraction": None, "num_train_examples": None, **limits, **options}
     phase = dict(TINY_PHASE)
     return {"model": fields, "data": data, "pretrain": phase, "finetune": phase}
 

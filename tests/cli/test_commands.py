@@ -1,0 +1,178 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hf_longseq import recipes
+from hf_longseq.cli.main import COMMANDS, main
+from hf_longseq.data.task import TASKS
+
+TINY = ["--task", "listops", "--tiny", "--max_steps", "2"]
+
+
+def ask(capsys, *words):
+    """Run a command; return its exit code and what it printed."""
+    code = main(list(map(str, words)))
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+@pytest.fixture(scope="session")
+def pretrained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "pretrained"
+    assert main(["pretrain", *TINY, "--arch", "s4", "--output_dir", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def classifier(pretrained):
+    folder = pretrained.parent / "classifier"
+    assert main(["finetune", "--init_from", str(pretrained), "--max-steps=2", "--output-dir", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_needs_neither_torch_nor_transformers(words):
+    code = (
+        "import sys; sys.argv = ['hf-longseq', *sys.argv[1:]]\n"
+        "from hf_longseq.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "usage: hf-longseq" in done.stdout
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "hf_longseq", "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip()
+
+
+def test_pretraining_says_what_came_out_and_what_comes_next(pretrained, capsys):
+    code, out, _ = ask(capsys, "pretrain", *TINY, "--arch", "s4", "--output_dir", pretrained)
+    assert code == 0 and "pretrained s4 on listops: validation loss" in out and f"--init_from {pretrained}" in out
+
+
+def test_finetuning_takes_the_settings_of_the_checkpoint(classifier, pretrained):
+    metrics = json.loads((classifier / "metrics.json").read_text())
+    assert (metrics["init"], metrics["arch"], metrics["task"], metrics["steps"]) == ("spt", "s4", "listops", 2)
+
+
+def test_training_from_scratch(tmp_path, capsys):
+    code, out, err = ask(
+        capsys, "finetune", "--recipe", "listops-tiny", "--arch", "transformer", "--tiny", "--from-scratch", "--learning-rate=5e-4",
+        "--max_steps", 1, "--output_dir", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "scratch transformer on listops: test accuracy" in out
+    assert "learning_rate: 0.0005" in (tmp_path / "run" / "resolved.yaml").read_text()
+    assert "group" in err and "no_decay" in err  # the optimiser's groups are shown
+
+
+def test_evaluating_and_predicting(classifier, tmp_path, capsys):
+    code, out, _ = ask(capsys, "evaluate", "--model", classifier, "--output_file", tmp_path / "scores.json")
+    assert code == 0 and json.loads(out) == json.loads((tmp_path / "scores.json").read_text())
+    expected = json.loads((classifier / "metrics.json").read_text())["test"]["accuracy"]
+    assert json.loads(out)["accuracy"] == pytest.approx(expected)
+    code, out, _ = ask(capsys, "predict", "--model", classifier, "--limit", 3)
+    assert code == 0 and [json.loads(line)["index"] for line in out.splitlines()] == [0, 1, 2]
+    code, out, _ = ask(capsys, "predict", "--model", classifier, "--output_file", tmp_path / "answers.jsonl")
+    assert code == 0 and len((tmp_path / "answers.jsonl").read_text().splitlines()) == 32
+
+
+def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_path, capsys):
+    words = [
+        "spt",
+        *TINY,
+        "--arch",
+        "s4,dlr,transformer",
+        "--seeds",
+        "0",
+        "1",
+        "--inits",
+        "scratch,spt",
+        "--output_dir",
+    ]
+    code, out, err = ask(capsys, *words, tmp_path / "out")
+    assert code == 0, err
+    assert out.count("masked") == 3 and "results:" in out and "plots:" in out and "best:" in out
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    assert (tmp_path / "out" / "learning_curves.png").stat().st_size > 1000
+    code, again, _ = ask(capsys, *words, tmp_path / "out")
+    assert code == 0 and again == out
+    repeat = ["spt", "--recipe", tmp_path / "out" / "resolved.yaml", "--seeds", "0,1", "--inits", "scratch", "spt"]
+    code, again, err = ask(capsys, *repeat, "--output_dir", tmp_path / "out")
+    assert code == 0, err
+
+
+def test_plots_are_named_as_missing_without_matplotlib(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = ask(capsys, "spt", *TINY, "--arch", "dlr", "--inits", "scratch", "--output_dir", tmp_path / "out")
+    assert code == 0 and "matplotlib is missing" in err and "results:" in out
+
+
+def test_lists_of_tasks_and_recipes(capsys):
+    code, out, _ = ask(capsys, "tasks", "list")
+    assert code == 0 and len(out.splitlines()) == len(TASKS)
+    code, out, _ = ask(capsys, "tasks", "show", "listops")
+    assert code == 0 and "--data.max_length [2000]" in out
+    code, out, _ = ask(capsys, "recipes", "list")
+    assert code == 0 and [line.split()[0] for line in out.splitlines()] == recipes.names()
+    code, out, _ = ask(capsys, "recipes", "show", "listops-tiny")
+    assert code == 0 and out == recipes.find("listops-tiny").read_text()
+    code, out, _ = ask(capsys, "env")
+    assert code == 0 and "torch:" in out
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["pretrian"], "did you mean 'pretrain'"),
+        (["pretrain"], "--output_dir"),
+        (["pretrain", "--output_dir", "x", "--lerning_rate", "1"], "unknown option --lerning_rate"),
+        (["pretrain", "--output_dir", "x", "--pretrain.lerning_rate", "1"], "did you mean 'learning_rate'"),
+        (["pretrain", "--output_dir", "x", "--model.hidden_sise", "1"], "did you mean 'hidden_size'"),
+        (["pretrain", "--output_dir", "x", "--task", "listop"], "did you mean 'listops'"),
+        (["pretrain", "--output_dir", "x", "--data.max_lenght", "9"], "did you mean 'max_length'"),
+        (["pretrain", "--output_dir", "x", "--arch", "s4", "dlr"], "takes one architecture"),
+        (["pretrain", "--output_dir", "x", "--mask_ratio", "0"], "mask_ratio is 0"),
+        (["pretrain", "--output_dir", "x", *TINY, "--model.state_size", "7"], "state_size is 7"),
+        (
+            ["pretrain", "--output_dir", "x", *TINY, "--arch", "transformer", "--model.num_attention_heads", "16"],
+            "rotary",
+        ),
+        (["pretrain", "--output_dir", "x", *TINY, "--objective", "causal", "--model.bidirectional", "true"], "causal"),
+        (["pretrain", "--output_dir", "x", "--recipe", "listops-tny"], "did you mean 'listops-tiny'"),
+        (["finetune", "--output_dir", "x"], "--init_from"),
+        (["finetune", "--output_dir", "x", "--init_from", "nowhere"], "holds no resolved.yaml"),
+        (["spt", "--output_dir", "x", "--inits", "spd"], "did you mean 'spt'"),
+        (["evaluate", "--model", "nowhere"], "is no run"),
+        (["predict", "--model", "nowhere"], "holds no config.json"),
+        (["tasks", "show", "listop"], "did you mean 'listops'"),
+    ],
+)
+def test_a_mistake_is_answered_by_one_sentence_and_exit_code_2(capsys, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = ask(capsys, *words)
+    assert code == 2 and len(err.splitlines()) == 1 and err.startswith("hf-longseq: error: "), err
+    assert message in err
+    assert not list(tmp_path.iterdir())  # nothing half-written
+
+
+def test_another_run_in_the_folder_is_an_error_that_names_the_way_out(pretrained, capsys):
+    code, _, err = ask(capsys, "pretrain", *TINY, "--arch", "dlr", "--output_dir", pretrained)
+    assert code == 2 and "holds another run" in err and "--overwrite" in err
+
+
+def test_interruption_has_its_own_exit_code(capsys, monkeypatch):
+    import hf_longseq.cli.env as env
+
+    def interrupt(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(env, "run", interrupt)
+    code, _, err = ask(capsys, "env")
+    assert code == 130 and "interrupted" in err

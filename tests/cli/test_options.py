@@ -1,0 +1,41 @@
+import pytest
+
+from hf_longseq.cli.options import Parser, integers, normalise, split_dotted
+from hf_longseq.errors import HfLongSeqError
+
+
+def test_dashes_and_equals_signs_are_welcome():
+    assert normalise(["--output-dir=a-b", "--max_steps", "2"]) == ["--output_dir", "a-b", "--max_steps", "2"]
+
+
+def test_options_of_sections_are_taken_out():
+    words = [
+        "--task",
+        "listops",
+        "--model.hidden-size=64",
+        "--pretrain.learning_rate",
+        "1e-3",
+        "--tiny",
+        "--data.tokens",
+    ]
+    rest, overrides = split_dotted(words)
+    assert rest == ["--task", "listops", "--tiny"]
+    assert overrides == {"model": {"hidden_size": 64}, "pretrain": {"learning_rate": 1e-3}, "data": {"tokens": True}}
+
+
+def test_a_command_with_one_phase_needs_no_section_name():
+    rest, overrides = split_dotted(["--learning_rate", "1e-3", "--mask-ratio=0.2", "--seed", "1"], phase="pretrain")
+    assert overrides == {"pretrain": {"learning_rate": 1e-3, "mask_ratio": 0.2}} and rest == ["--seed", "1"]
+
+
+def test_an_unknown_option_is_an_error_with_a_suggestion():
+    parser = Parser(prog="x")
+    parser.add_argument("--overwrite", action="store_true")
+    with pytest.raises(HfLongSeqError, match=r"unknown option --overwrit \(did you mean '--overwrite'\?\)"):
+        parser.parse(["--overwrit"])
+
+
+def test_lists_may_be_separated_by_spaces_or_commas():
+    assert integers(["0", "1,2"], "seeds") == [0, 1, 2]
+    with pytest.raises(HfLongSeqError, match="seeds is 'x'"):
+        integers(["x"], "seeds")

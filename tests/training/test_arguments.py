@@ -1,0 +1,84 @@
+import pytest
+
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.arguments import (
+    DataSection,
+    FinetuneSection,
+    ModelSection,
+    PretrainSection,
+    build_section,
+    convert,
+)
+
+
+@pytest.mark.parametrize(
+    "value, kind, expected",
+    [
+        ("1e-3", float, 1e-3),  # YAML reads 1e-3 as a string
+        (1, float, 1.0),
+        (300.0, int, 300),
+        ("2e2", int, 200),
+        ("none", int | None, None),
+        (None, float | None, None),
+        (3, float | int, 3),
+        ("a,b", list[str], ["a", "b"]),
+        (7, list[int], [7]),
+        (True, bool, True),
+    ],
+)
+def test_values_of_yaml_and_command_line_become_the_type_of_their_field(value, kind, expected):
+    converted = convert(value, kind, "x")
+    assert converted == expected and type(converted) is type(expected)
+
+
+@pytest.mark.parametrize(
+    "value, kind", [(1.5, int), ("many", int), (True, int), (True, float), ("yes", bool), (3, bool)]
+)
+def test_a_value_of_the_wrong_type_is_refused_with_the_name_of_its_field(value, kind):
+    with pytest.raises(HfLongSeqError, match=r"pretrain\.thing is .*: give "):
+        convert(value, kind, "pretrain.thing")
+
+
+def test_an_unknown_option_is_refused_with_a_suggestion():
+    with pytest.raises(
+        HfLongSeqError, match=r"finetune\.learning_rat is not an option \(did you mean 'learning_rate'"
+    ):
+        build_section(FinetuneSection, {"learning_rat": 1e-3}, "finetune")
+
+
+def test_a_wrong_choice_is_refused_with_a_suggestion():
+    with pytest.raises(HfLongSeqError, match=r"schedule is 'cosin' \(did you mean 'cosine'"):
+        build_section(FinetuneSection, {"schedule": "cosin"}, "finetune")
+
+
+def test_free_keys_of_model_and_data_are_kept_for_those_who_know_them():
+    assert build_section(ModelSection, {"arch": "dlr", "dt_min": "1e-4"}, "model").fields == {"dt_min": 1e-4}
+    assert build_section(DataSection, {"task": "listops", "max_length": 99}, "data").options == {"max_length": 99}
+
+
+@pytest.mark.parametrize(
+    "section, values, message",
+    [
+        (PretrainSection, {"mask_ratio": 0}, "mask_ratio is 0.0"),
+        (PretrainSection, {"mask_ratio": 1.0}, "mask_ratio is 1.0"),
+        (PretrainSection, {"num_levels": 1}, "num_levels is 1"),
+        (FinetuneSection, {"max_steps": 0}, "max_steps is 0"),
+        (FinetuneSection, {"num_train_epochs": 0}, "num_train_epochs is 0"),
+        (FinetuneSection, {"global_batch_size": 10, "micro_batch_size": 4}, "no multiple of micro_batch_size=4"),
+        (DataSection, {"train_fraction": 1.5}, "train_fraction is 1.5"),
+        (DataSection, {"train_fraction": 0.5, "num_train_examples": 3}, "only one of them"),
+    ],
+)
+def test_impossible_values_are_refused_before_anything_is_loaded(section, values, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        build_section(section, values, section.__name__.removesuffix("Section").lower())
+
+
+def test_steps_follow_from_epochs_unless_they_are_given():
+    section = FinetuneSection(num_train_epochs=3, global_batch_size=10)
+    assert section.steps(25) == 9  # the last, smaller batch of each pass is a step too
+    assert FinetuneSection(max_steps=4).steps(25) == 4
+
+
+def test_nothing_is_suggested_for_a_word_that_resembles_none():
+    assert did_you_mean("zzz", ["alpha", "beta"]) == ""

@@ -1,0 +1,91 @@
+import json
+
+import pytest
+import yaml
+from datasets import Dataset, concatenate_datasets
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import manifest
+
+SETTINGS = {"model": {"arch": "s4"}, "pretrain": {"max_steps": 10}, "run": {"phase": "pretrain", "seed": 0}}
+
+
+def test_a_run_claims_a_new_folder_goes_on_in_it_and_leaves_it_when_finished(tmp_path):
+    folder = tmp_path / "run"
+    assert manifest.claim_folder(folder, SETTINGS) == "new"
+    assert yaml.safe_load((folder / "resolved.yaml").read_text()) == SETTINGS
+    assert manifest.claim_folder(folder, SETTINGS) == "resume"
+    manifest.write_json(folder / "metrics.json", {})
+    assert manifest.claim_folder(folder, SETTINGS) == "finished"
+
+
+def test_a_folder_with_another_run_is_refused_with_the_difference_named(tmp_path):
+    manifest.claim_folder(tmp_path / "run", SETTINGS)
+    other = {**SETTINGS, "pretrain": {"max_steps": 20}}
+    with pytest.raises(HfLongSeqError, match=r"another run \(pretrain.max_steps is 10 there, 20 here\).*--overwrite"):
+        manifest.claim_folder(tmp_path / "run", other)
+    assert manifest.claim_folder(tmp_path / "run", other, overwrite=True) == "new"
+
+
+def test_a_folder_with_foreign_files_is_never_touched(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    for overwrite in (False, True):
+        with pytest.raises(HfLongSeqError, match="no run"):
+            manifest.claim_folder(tmp_path, SETTINGS, overwrite=overwrite)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(HfLongSeqError, match="is a file"):
+        manifest.claim_folder(tmp_path / "thesis.tex", SETTINGS)
+
+
+def test_the_spelling_of_the_checkpoints_path_is_no_difference():
+    old, new = ({"run": {"init_from": path, "init_weights": "ab"}} for path in ("runs/a", "/home/me/runs/a"))
+    assert manifest.first_difference(old, new) is None
+    assert manifest.first_difference(old, {"run": {"init_weights": "cd"}}) == "run.init_weights is ab there, cd here"
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    manifest.write_json(tmp_path / "a.json", {"x": 1})
+    with pytest.raises(TypeError):
+        manifest.write_json(tmp_path / "a.json", {"x": object()})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_replacing_a_folder_leaves_the_old_one_when_filling_fails(tmp_path):
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / "old").write_text("x")
+    with pytest.raises(OSError):
+        manifest.replace_folder(tmp_path / "best", lambda fresh: (_ for _ in ()).throw(OSError("disk full")))
+    assert (tmp_path / "best" / "old").exists()
+
+
+def test_the_content_hash_sees_values_and_order_but_not_chunks():
+    rows = [{"input_ids": [row, 2], "labels": row} for row in range(600)]
+    whole = Dataset.from_list(rows)
+    chunked = concatenate_datasets([Dataset.from_list(rows[:7]), Dataset.from_list(rows[7:])])
+    assert manifest.content_hash(whole) == manifest.content_hash(chunked.with_format("numpy"))
+    assert manifest.content_hash(whole) == manifest.content_hash(
+        whole.select(range(600)[::-1]).select(range(600)[::-1])
+    )
+    assert manifest.content_hash(whole) != manifest.content_hash(whole.select(range(600)[::-1]))
+    assert manifest.content_hash(whole) != manifest.content_hash(
+        Dataset.from_list([{**rows[0], "labels": 5}, *rows[1:]])
+    )
+
+
+def test_a_torn_checkpoint_is_passed_over(tmp_path):
+    for step in (5, 10, 15):
+        folder = tmp_path / "checkpoints" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        for name in ("model.safetensors", "optimizer.pt", "scheduler.pt"):
+            (folder / name).write_text("")
+        (folder / "trainer_state.json").write_text("{}" if step < 15 else '{"torn')
+    (tmp_path / "checkpoints" / "checkpoint-10" / "optimizer.pt").unlink()
+    assert manifest.last_checkpoint(tmp_path).name == "checkpoint-5"
+    assert manifest.last_checkpoint(tmp_path / "nowhere") is None
+
+
+def test_the_environment_names_versions_and_hardware():
+    facts = manifest.environment()
+    assert {"hf_longseq", "torch", "transformers", "python", "cpu", "threads", "gpu", "commit"} <= set(facts)
+    json.dumps(facts)

@@ -1,0 +1,112 @@
+import pytest
+import yaml
+
+from hf_longseq import recipes
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import Recipe
+from hf_longseq.training.recipe import architectures_of, joint_settings, set_dotted
+
+
+def test_the_command_line_wins_over_the_recipe_and_the_recipe_over_the_defaults(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text("model: {arch: dlr}\npretrain: {learning_rate: 3e-3, max_steps: 7}\n")
+    recipe = Recipe.load(path, {"pretrain": {"max_steps": 9}})
+    assert (recipe.model.arch, recipe.pretrain.learning_rate, recipe.pretrain.max_steps) == ("dlr", 3e-3, 9)
+    assert recipe.pretrain.global_batch_size == 32
+
+
+def test_training_from_scratch_takes_the_settings_of_finetuning_unless_overridden():
+    recipe = Recipe.load(
+        {"finetune": {"learning_rate": 1e-4, "weight_decay": 0.1}, "scratch": {"learning_rate": 1e-3}}
+    )
+    assert (recipe.scratch.learning_rate, recipe.scratch.weight_decay) == (1e-3, 0.1)
+
+
+def test_a_section_may_say_something_for_one_architecture_alone():
+    raw = {
+        "model": {"arch": ["s4", "transformer"], "hidden_size": 32, "s4": {"state_size": 8}},
+        "pretrain": {"learning_rate": 1e-3, "transformer": {"learning_rate": 5e-4}},
+    }
+    assert architectures_of(raw) == ["s4", "transformer"]
+    s4, transformer = (Recipe.load(raw, arch=arch) for arch in ("s4", "transformer"))
+    assert s4.model.fields["state_size"] == 8 and "state_size" not in transformer.model.fields
+    assert (s4.pretrain.learning_rate, transformer.pretrain.learning_rate) == (1e-3, 5e-4)
+
+
+def test_the_objective_decides_the_direction_unless_the_recipe_does():
+    assert Recipe.load({}).model.fields["bidirectional"] is True
+    assert Recipe.load({"pretrain": {"objective": "causal"}}).model.fields["bidirectional"] is False
+    assert Recipe.load({"model": {"bidirectional": False}}).model.fields["bidirectional"] is False
+
+
+@pytest.mark.parametrize(
+    "raw, message",
+    [
+        ({"modle": {}}, r"no section 'modle' \(did you mean 'model'\?\)"),
+        ({"model": {"hiden_size": 3}}, r"model\.hiden_size is not a field .*did you mean 'hidden_size'"),
+        ({"model": {"vocab_size": 3}}, "set from the task"),
+        ({"model": {"hidden_size": "wide"}}, r"model\.hidden_size is 'wide': give a whole number"),
+        ({"model": {"arch": "transfomer"}}, r"model\.arch is 'transfomer' \(did you mean 'transformer'\?\)"),
+        ({"pretrain": 3}, "give a mapping"),
+        ({"model": {"arch": ["s4", "dlr"]}}, "names s4, dlr, but this takes one architecture"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_in_one_sentence(raw, message):
+    with pytest.raises(HfLongSeqError, match=message) as caught:
+        Recipe.load(raw)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_recipe_is_refused(tmp_path):
+    for content, message in [("a: [", "not valid YAML"), ("just words", "no sections")]:
+        (tmp_path / "r.yaml").write_text(content)
+        with pytest.raises(HfLongSeqError, match=message):
+            Recipe.load(tmp_path / "r.yaml")
+    with pytest.raises(HfLongSeqError, match="did you mean 'listops-tiny'"):
+        Recipe.load("listops-tny")
+    with pytest.raises(HfLongSeqError, match="does not exist"):
+        Recipe.load("nowhere.yaml")
+
+
+def test_resolved_settings_are_a_recipe_that_gives_the_same_settings(tmp_path):
+    recipe = Recipe.load("listops-tiny", {"scratch": {"learning_rate": 5e-4}}, arch="s4")
+    text = yaml.safe_dump({**recipe.to_dict(), "run": {"seed": 3}})
+    (tmp_path / "resolved.yaml").write_text(text)
+    assert Recipe.load(tmp_path / "resolved.yaml") == recipe
+
+
+def test_settings_of_a_comparison_are_a_recipe_for_each_of_its_architectures():
+    together = [Recipe.load("listops-tiny", arch=arch) for arch in ("s4", "dlr", "transformer")]
+    joint = joint_settings(together)
+    assert [Recipe.load(joint, arch=arch) for arch in architectures_of(joint)] == together
+
+
+def test_tiny_shrinks_everything_but_yields_to_the_command_line():
+    recipe = Recipe.load(
+        "listops-tiny", {"finetune": {"max_steps": 2}, "model": {"hidden_size": 24}}, arch="s4", tiny=True
+    )
+    assert recipe.model.fields["hidden_size"] == 24 and recipe.model.fields["state_size"] == 8
+    assert (recipe.pretrain.max_steps, recipe.finetune.max_steps, recipe.scratch.max_steps) == (4, 2, 2)
+    assert recipe.data.options["max_length"] == 64 and recipe.data.num_test_examples == 32
+
+
+def test_dotted_options_become_a_nested_mapping():
+    nested = {}
+    set_dotted(nested, "pretrain.learning_rate", "1e-3")
+    set_dotted(nested, "model.s4.state_size", "16")
+    set_dotted(nested, "data.tokens", "true")
+    assert nested == {
+        "pretrain": {"learning_rate": 1e-3},
+        "model": {"s4": {"state_size": 16}},
+        "data": {"tokens": True},
+    }
+    with pytest.raises(HfLongSeqError, match="did you mean 'pretrain'"):
+        set_dotted(nested, "pretran.learning_rate", "1")
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_shipped_recipe_is_valid_and_says_what_it_is_for(name):
+    assert len(recipes.summary(name)) > 20
+    raw = yaml.safe_load(recipes.find(name).read_text())
+    for arch in architectures_of(raw):
+        Recipe.load(name, arch=arch)

@@ -1,0 +1,102 @@
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.assembly import build_config, build_model, load_data, pretraining_class
+from hf_longseq.training.manifest import claim_folder
+from hf_longseq.training.transfer import load_pretrained_classifier
+
+ARCHS = ("s4", "dlr", "transformer")
+
+
+@pytest.fixture
+def pretrained(tiny, tmp_path):
+    """Save an untrained model with its pretraining head; return its folder and the configuration of its classifier."""
+
+    def make(folder="checkpoint", **options):
+        recipe = tiny(**options)
+        spec = load_data(recipe.data).spec
+        config = build_config(recipe, spec)
+        build_model(pretraining_class(recipe, spec), config).save_pretrained(tmp_path / folder)
+        return tmp_path / folder, build_config(recipe, spec)
+
+    return make
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("task, head", [("waves", "reconstruction_head"), ("tags", "lm_head"), ("twins", "lm_head")])
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_the_whole_trunk_is_loaded_and_only_the_heads_change(pretrained, arch, task, head, objective):
+    folder, config = pretrained(arch=arch, task=task, pretrain={"objective": objective})
+    model, report = load_pretrained_classifier(folder, config)
+    stored = load_file(folder / "model.safetensors")
+    for name, tensor in model.state_dict().items():
+        if not name.startswith("classifier."):
+            assert torch.equal(tensor, stored[name]), name
+    assert all(name.startswith("classifier.") for name in report.new) and report.new
+    assert all(name.startswith(f"{head}.") for name in report.dropped) and report.dropped
+    assert len(report.loaded) + len(report.new) == len(model.state_dict())
+    assert f"loaded {len(report.loaded)} tensors" in str(report)
+
+
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        ({"arch": "dlr"}, "is a longseq_s4 model, but model.arch asks for longseq_dlr"),
+        ({"model": {"hidden_size": 32}}, "has hidden_size=16, but this run has hidden_size=32"),
+        ({"model": {"num_hidden_layers": 1}}, "has num_hidden_layers=2"),
+        ({"model": {"bidirectional": False}}, "has bidirectional=True"),
+        ({"task": "heights"}, "has num_channels=1, but this run has num_channels=2"),
+        ({"task": "tags"}, "has input_type=values, but this run has input_type=tokens"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(pretrained, other, message):
+    folder, _ = pretrained()
+    _, config = pretrained("other", **other)
+    with pytest.raises(HfLongSeqError, match=message):
+        load_pretrained_classifier(folder, config)
+
+
+def test_a_checkpoint_of_another_task_is_refused_even_if_its_inputs_look_alike(pretrained, tmp_path):
+    folder, config = pretrained()
+    stage = tmp_path / "stage"
+    claim_folder(stage, {"data": {"task": "heartbeats"}})
+    (stage / "resolved.yaml").rename(folder / "resolved.yaml")
+    with pytest.raises(HfLongSeqError, match="pretrained on task 'heartbeats', but data.task is 'waves'"):
+        load_pretrained_classifier(folder, config, task="waves")
+
+
+@pytest.mark.parametrize("change", ["missing", "foreign", "shape"])
+def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(pretrained, change):
+    folder, config = pretrained()
+    tensors = load_file(folder / "model.safetensors")
+    name = next(name for name in tensors if ".mixer." in name)
+    if change == "missing":
+        del tensors[name]
+    elif change == "foreign":
+        tensors["model.layers.7.extra"] = torch.zeros(2)
+    else:
+        tensors[name] = torch.zeros(3, 3, 3)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(HfLongSeqError, match="fit"):
+        load_pretrained_classifier(folder, config)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path, pretrained):
+    folder, config = pretrained()
+    with pytest.raises(HfLongSeqError, match="holds no config.json"):
+        load_pretrained_classifier(tmp_path, config)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(HfLongSeqError, match="holds no model.safetensors"):
+        load_pretrained_classifier(folder, config)
+
+
+def test_pooling_and_dropout_may_differ_between_the_phases(pretrained):
+    folder, _ = pretrained()
+    _, config = pretrained("other", model={"pooling": "max", "dropout": 0.1})
+    model, _ = load_pretrained_classifier(folder, config)
+    assert (model.config.pooling, model.config.dropout) == ("max", 0.1)
+    assert json.loads((folder / "config.json").read_text())["pooling"] == "mean"
