@@ -111,6 +111,32 @@ TASKS: dict[str, TaskEntry] = {
         "generated",
         "96,000/2,000/2,000 x 501..1,999 tokens",
     ),
+    "spoken-tones": TaskEntry(
+        "hf_longseq.data.spoken_tones:load",
+        "the tone of a spoken syllable from raw audio, 4 classes",
+        "embedded",
+        "668/155/324 x 294..424 samples",
+    ),
+    "pathfinder": TaskEntry(
+        "hf_longseq.data.pathfinder:load",
+        "does a path join two discs, 2 classes",
+        "generated",
+        "160,000/20,000/20,000 x 1,024 pixels",
+    ),
+    "pathx": TaskEntry(
+        "hf_longseq.data.pathfinder:load",
+        "Pathfinder at 128 x 128 pixels, 2 classes",
+        "generated",
+        "160,000/20,000/20,000 x 16,384 pixels",
+        (("size", 128),),
+    ),
+    "pathx-256": TaskEntry(
+        "hf_longseq.data.pathfinder:load",
+        "Pathfinder at 256 x 256 pixels, 2 classes",
+        "generated",
+        "160,000/20,000/20,000 x 65,536 pixels",
+        (("size", 256),),
+    ),
     "smnist": TaskEntry(
         "hf_longseq.data.smnist:load",
         "handwritten digits pixel by pixel, 10 classes",

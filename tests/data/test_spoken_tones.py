@@ -1,0 +1,36 @@
+"""The embedded recordings: complete, real-valued, and with no syllable in two splits."""
+
+from pathlib import Path
+
+import numpy as np
+from datasets import Dataset
+
+from hf_longseq.data import embedded
+from hf_longseq.data.collators import DataCollatorWithLongPadding
+from hf_longseq.data.task import load_task
+
+
+def test_splits_sizes_and_labels():
+    splits, spec = load_task("spoken-tones")
+    assert {name: len(rows) for name, rows in splits.items()} == {"train": 668, "validation": 155, "test": 324}
+    assert spec.labels == ("first", "second", "third", "fourth")
+    for rows in splits.values():
+        assert np.bincount(rows["labels"]).min() > 0.15 * len(rows)
+        assert max(len(row) for row in rows["input_values"]) <= spec.max_length
+
+
+def test_no_syllable_is_in_two_splits():
+    folder = Path(embedded.__file__).parent
+    seen: set[str] = set()
+    for split in embedded.SPLITS:
+        syllables = set(Dataset.from_parquet(str(folder / f"spoken-tones-{split}.parquet"))["syllable"])
+        assert not syllables & seen
+        seen |= syllables
+
+
+def test_a_batch_has_the_scale_of_normalised_audio():
+    splits, spec = load_task("spoken-tones")
+    batch = DataCollatorWithLongPadding.from_task(spec)([splits["train"][i] for i in range(64)])
+    values = batch["input_values"][batch["attention_mask"].bool()]
+    assert abs(values.mean()) < 0.05
+    assert 0.5 < values.std() < 1.5
