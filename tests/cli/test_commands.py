@@ -63,8 +63,8 @@ def test_finetuning_takes_the_settings_of_the_checkpoint(classifier, pretrained)
 
 def test_training_from_scratch(tmp_path, capsys):
     code, out, err = ask(
-        capsys, "finetune", "--recipe", "listops-tiny", "--arch", "transformer", "--tiny", "--from-scratch", "--learning-rate=5e-4",
-        "--max_steps", 1, "--output_dir", tmp_path / "run",
+        capsys, "finetune", "--recipe", "listops-tiny", "--arch", "transformer", "--tiny", "--from-scratch",
+        "--learning-rate=5e-4", "--max_steps", 1, "--output_dir", tmp_path / "run",
     )  # fmt: skip
     assert code == 0, err
     assert "scratch transformer on listops: test accuracy" in out
@@ -134,9 +134,15 @@ def test_lists_of_tasks_and_recipes(capsys):
         (["pretrain"], "--output_dir"),
         (["pretrain", "--output_dir", "x", "--lerning_rate", "1"], "unknown option --lerning_rate"),
         (["pretrain", "--output_dir", "x", "--pretrain.lerning_rate", "1"], "did you mean 'learning_rate'"),
-        (["pretrain", "--output_dir", "x", "--model.hidden_sise", "1"], "did you mean 'hidden_size'"),
+        (
+            ["pretrain", "--output_dir", "x", "--task", "listops", "--model.hidden_sise", "1"],
+            "did you mean 'hidden_size'",
+        ),
         (["pretrain", "--output_dir", "x", "--task", "listop"], "did you mean 'listops'"),
-        (["pretrain", "--output_dir", "x", "--data.max_lenght", "9"], "did you mean 'max_length'"),
+        (
+            ["pretrain", "--output_dir", "x", "--task", "listops", "--data.max_lenght", "9"],
+            "did you mean 'max_length'",
+        ),
         (["pretrain", "--output_dir", "x", "--arch", "s4", "dlr"], "takes one architecture"),
         (["pretrain", "--output_dir", "x", "--mask_ratio", "0"], "mask_ratio is 0"),
         (["pretrain", "--output_dir", "x", *TINY, "--model.state_size", "7"], "state_size is 7"),
@@ -148,17 +154,21 @@ def test_lists_of_tasks_and_recipes(capsys):
         (["pretrain", "--output_dir", "x", "--recipe", "listops-tny"], "did you mean 'listops-tiny'"),
         (["finetune", "--output_dir", "x"], "--init_from"),
         (["finetune", "--output_dir", "x", "--init_from", "nowhere"], "holds no resolved.yaml"),
-        (["spt", "--output_dir", "x", "--inits", "spd"], "did you mean 'spt'"),
+        (["spt", "--output_dir", "x", "--task", "listops", "--inits", "spd"], "did you mean 'spt'"),
         (["evaluate", "--model", "nowhere"], "is no run"),
         (["predict", "--model", "nowhere"], "holds no config.json"),
+        (["pretrain", "--output_dir", "x"], "data.task is not set"),
         (["tasks", "show", "listop"], "did you mean 'listops'"),
     ],
 )
-def test_a_mistake_is_answered_by_one_sentence_and_exit_code_2(capsys, tmp_path, monkeypatch, words, message):
+def test_a_mistake_is_answered_by_one_sentence_and_exit_code_2(
+    pretrained, capsys, tmp_path, monkeypatch, words, message
+):
     monkeypatch.chdir(tmp_path)
     code, out, err = ask(capsys, *words)
-    assert code == 2 and len(err.splitlines()) == 1 and err.startswith("hf-longseq: error: "), err
-    assert message in err
+    *before, last = err.splitlines()
+    assert code == 2 and last.startswith("hf-longseq: error: ") and message in last, err
+    assert all(line.startswith("hf-longseq 0") for line in before), err  # what was begun, and no traceback
     assert not list(tmp_path.iterdir())  # nothing half-written
 
 

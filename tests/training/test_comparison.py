@@ -10,8 +10,8 @@ from hf_longseq.training.comparison import results_table
 from hf_longseq.training.plots import draw
 
 ROW = {
-    "arch", "init", "objective", "seeds", "values", "mean", "std", "train_examples", "pretrain_steps", "finetune_steps",
-    "wall_seconds",
+    "arch", "init", "objective", "seeds", "values", "mean", "std", "train_examples", "pretrain_steps",
+    "finetune_steps", "wall_seconds",
 }  # fmt: skip
 
 
@@ -21,7 +21,8 @@ def recipe(tiny):
 
 
 def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(tiny, recipe, tmp_path):
-    comparison = spt([recipe, tiny(arch="transformer", pretrain={"max_steps": 3}, finetune={"max_steps": 2})], tmp_path / "out", seeds=[0, 1])  # fmt: skip
+    other = tiny(arch="transformer", pretrain={"max_steps": 3}, finetune={"max_steps": 2})
+    comparison = spt([recipe, other], tmp_path / "out", seeds=[0, 1])
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results == comparison.results
     assert set(results) == {"task", "metric", "rows", "environment"}
@@ -71,10 +72,19 @@ def test_an_arm_is_the_run_that_the_phases_alone_give(recipe, tmp_path):
     assert arm["test"] == alone["test"]
 
 
+def test_seeds_and_arms_may_be_added_but_not_left_out(recipe, tmp_path):
+    first = spt(recipe, tmp_path / "out", inits=["scratch"]).results["rows"][0]
+    reports = []
+    more = spt(recipe, tmp_path / "out", seeds=[0, 3], inits=["scratch", "spt"], listener=lambda *r: reports.append(r))
+    assert more.results["rows"][0]["values"][0] == first["values"][0] and len(more.results["rows"]) == 2
+    assert "s4-scratch-s0" not in {label for label, _, _, text in reports if text}
+    with pytest.raises(HfLongSeqError, match="run.seeds is .* there"):
+        spt(recipe, tmp_path / "out", seeds=[3], inits=["scratch", "spt"])
+    assert len(json.loads((tmp_path / "out" / "results.json").read_text())["rows"]) == 2
+
+
 def test_another_comparison_in_the_same_folder_is_refused(recipe, tiny, tmp_path):
     spt(recipe, tmp_path / "out", inits=["scratch"])
-    with pytest.raises(HfLongSeqError, match="run.seeds is .* there"):
-        spt(recipe, tmp_path / "out", seeds=[0, 1], inits=["scratch"])
     with pytest.raises(HfLongSeqError, match="finetune.max_steps is 2 there"):
         spt(tiny(pretrain={"max_steps": 3}), tmp_path / "out", inits=["scratch"])
 
@@ -100,8 +110,10 @@ def test_architectures_are_compared_on_the_same_data_only(recipe, tiny, tmp_path
 
 
 def test_a_table_of_errors_is_not_in_per_cent():
-    row = {"arch": "s4", "init": "scratch", "objective": None, "seeds": [0], "values": [0.25], "mean": 0.25, "std": 0.0,
-           "train_examples": 8, "pretrain_steps": 0, "finetune_steps": 2, "wall_seconds": 1.0}  # fmt: skip
+    row = {
+        "arch": "s4", "init": "scratch", "objective": None, "seeds": [0], "values": [0.25], "mean": 0.25, "std": 0.0,
+        "train_examples": 8, "pretrain_steps": 0, "finetune_steps": 2, "wall_seconds": 1.0,
+    }  # fmt: skip
     table = results_table({"task": "heights", "metric": "rmse", "rows": [row]})
     assert "0.2500" in table and "%" not in table and "±" not in table.splitlines()[-1]
 

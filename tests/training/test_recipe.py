@@ -6,10 +6,12 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import Recipe
 from hf_longseq.training.recipe import architectures_of, joint_settings, set_dotted
 
+DATA = {"data": {"task": "listops"}}
+
 
 def test_the_command_line_wins_over_the_recipe_and_the_recipe_over_the_defaults(tmp_path):
     path = tmp_path / "r.yaml"
-    path.write_text("model: {arch: dlr}\npretrain: {learning_rate: 3e-3, max_steps: 7}\n")
+    path.write_text("model: {arch: dlr}\ndata: {task: listops}\npretrain: {learning_rate: 3e-3, max_steps: 7}\n")
     recipe = Recipe.load(path, {"pretrain": {"max_steps": 9}})
     assert (recipe.model.arch, recipe.pretrain.learning_rate, recipe.pretrain.max_steps) == ("dlr", 3e-3, 9)
     assert recipe.pretrain.global_batch_size == 32
@@ -17,13 +19,14 @@ def test_the_command_line_wins_over_the_recipe_and_the_recipe_over_the_defaults(
 
 def test_training_from_scratch_takes_the_settings_of_finetuning_unless_overridden():
     recipe = Recipe.load(
-        {"finetune": {"learning_rate": 1e-4, "weight_decay": 0.1}, "scratch": {"learning_rate": 1e-3}}
+        DATA | {"finetune": {"learning_rate": 1e-4, "weight_decay": 0.1}, "scratch": {"learning_rate": 1e-3}}
     )
     assert (recipe.scratch.learning_rate, recipe.scratch.weight_decay) == (1e-3, 0.1)
 
 
 def test_a_section_may_say_something_for_one_architecture_alone():
     raw = {
+        **DATA,
         "model": {"arch": ["s4", "transformer"], "hidden_size": 32, "s4": {"state_size": 8}},
         "pretrain": {"learning_rate": 1e-3, "transformer": {"learning_rate": 5e-4}},
     }
@@ -34,9 +37,9 @@ def test_a_section_may_say_something_for_one_architecture_alone():
 
 
 def test_the_objective_decides_the_direction_unless_the_recipe_does():
-    assert Recipe.load({}).model.fields["bidirectional"] is True
-    assert Recipe.load({"pretrain": {"objective": "causal"}}).model.fields["bidirectional"] is False
-    assert Recipe.load({"model": {"bidirectional": False}}).model.fields["bidirectional"] is False
+    assert Recipe.load(DATA).model.fields["bidirectional"] is True
+    assert Recipe.load(DATA | {"pretrain": {"objective": "causal"}}).model.fields["bidirectional"] is False
+    assert Recipe.load(DATA | {"model": {"bidirectional": False}}).model.fields["bidirectional"] is False
 
 
 @pytest.mark.parametrize(
@@ -48,12 +51,13 @@ def test_the_objective_decides_the_direction_unless_the_recipe_does():
         ({"model": {"hidden_size": "wide"}}, r"model\.hidden_size is 'wide': give a whole number"),
         ({"model": {"arch": "transfomer"}}, r"model\.arch is 'transfomer' \(did you mean 'transformer'\?\)"),
         ({"pretrain": 3}, "give a mapping"),
+        ({"data": {}}, "data.task is not set"),
         ({"model": {"arch": ["s4", "dlr"]}}, "names s4, dlr, but this takes one architecture"),
     ],
 )
 def test_a_wrong_recipe_is_refused_in_one_sentence(raw, message):
     with pytest.raises(HfLongSeqError, match=message) as caught:
-        Recipe.load(raw)
+        Recipe.load(DATA | raw)
     assert "\n" not in str(caught.value)
 
 

@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted
+from hf_longseq.cli.options import Parser, add_recipe_options, announce, common_overrides, split_dotted
 from hf_longseq.errors import HfLongSeqError
 
 
@@ -37,6 +37,7 @@ def run(argv: list[str]) -> None:
                 f"init_from {options.init_from} holds no {RESOLVED} to take the settings from: give --recipe too."
             )
     recipe = Recipe.load(source, common_overrides(options, overrides), tiny=options.tiny)
+    announce("finetune", [recipe])
     with ProgressBar() as bar:
         result = finetune(
             recipe,

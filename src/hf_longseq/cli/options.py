@@ -7,11 +7,13 @@ after an option that takes a list may be separated by spaces or commas.
 """
 
 import argparse
+import sys
 import typing
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.arguments import SECTIONS, convert, section_options
 from hf_longseq.training.recipe import set_dotted
+from hf_longseq.version import __version__
 
 
 class Parser(argparse.ArgumentParser):
@@ -134,3 +136,12 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
 def integers(words: list[str], name: str) -> list[int]:
     """Read `0 1 2` or `0,1,2`."""
     return [convert(item, int, name) for word in words for item in word.split(",") if item]
+
+
+def announce(command: str, recipes: list) -> None:
+    """Say what begins, on what: the first line of a training command."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    archs = ", ".join(recipe.model.arch for recipe in recipes)
+    print(f"hf-longseq {__version__}: {command} on {recipes[0].data.task}, {archs} ({device})", file=sys.stderr)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq pretrain`: train a model to restore, or to predict, the inputs of a task."""
 
-from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted
+from hf_longseq.cli.options import Parser, add_recipe_options, announce, common_overrides, split_dotted
 
 
 def run(argv: list[str]) -> None:
@@ -18,6 +18,7 @@ def run(argv: list[str]) -> None:
 
     quiet_libraries()
     recipe = Recipe.load(options.recipe, common_overrides(options, overrides), tiny=options.tiny)
+    announce("pretrain", [recipe])
     with ProgressBar() as bar:
         result = pretrain(recipe, options.output_dir, seed=options.seed, overwrite=options.overwrite, listener=bar)
     metrics = result.metrics

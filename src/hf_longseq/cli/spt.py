@@ -7,6 +7,7 @@ import sys
 from hf_longseq.cli.options import (
     Parser,
     add_recipe_options,
+    announce,
     common_overrides,
     integers,
     split_dotted,
@@ -38,6 +39,7 @@ def run(argv: list[str]) -> None:
     raw, overrides = read_recipe(options.recipe), common_overrides(options, overrides)
     recipes = [Recipe.load(raw, overrides, arch=arch, tiny=options.tiny) for arch in architectures_of(raw, overrides)]
     inits = [name for word in options.inits or INITS for name in word.split(",") if name]
+    announce("spt", recipes)
     with ProgressBar() as bar:
         comparison = spt(
             recipes,

@@ -35,7 +35,7 @@ class ModelSection:
 class DataSection:
     """The task, its loader's options, and how much of its training split is labelled."""
 
-    task: str = option("listops", "task name, see `hf-longseq tasks list`")
+    task: str = option("", "task name, see `hf-longseq tasks list`")
     train_fraction: float | None = option(None, "share of the training split whose labels are used")
     num_train_examples: int | None = option(None, "number of training examples whose labels are used")
     num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")

@@ -98,6 +98,8 @@ def spt(
         **joint_settings(recipes),
         "run": {"phase": "spt", "seeds": list(seeds), "inits": list(inits)},
     }
+    if not overwrite:
+        _admit_extension(output_dir, settings)
     manifest.claim_folder(output_dir, settings, overwrite, finished=RESULTS)
     arms = [Arm(arch, init, seed) for seed in seeds for arch in by_arch for init in INITS if init in inits]
     steps = {arm: sum(arm_steps(by_arch[arm.arch], data, arm.init)) for arm in arms}
@@ -128,6 +130,16 @@ def _checked(recipes: list[Recipe], seeds: Sequence[int], inits: Sequence[str], 
     if jobs < 1:
         raise HfLongSeqError(f"jobs is {jobs}: give the number of runs at a time, 1 or more.")
     return by_arch
+
+
+def _admit_extension(output_dir: Path, settings: dict[str, Any]) -> None:
+    """More seeds or arms may be added to a comparison in its folder; what is finished there stays."""
+    found = manifest.read_resolved(output_dir)
+    if found is None or manifest.first_difference({**found, "run": None}, {**settings, "run": None}):
+        return
+    wider = all(set(found["run"].get(name, [])) <= set(settings["run"][name]) for name in ("seeds", "inits"))
+    if wider and found["run"].get("phase") == "spt":
+        manifest.write_yaml(output_dir / manifest.RESOLVED, settings)
 
 
 def arm_steps(recipe: Recipe, data: TaskData, init: str) -> tuple[int, int]:

@@ -50,6 +50,11 @@ def write_json(path: str | os.PathLike, content: Any) -> None:
     write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_yaml(path: str | os.PathLike, content: Any) -> None:
+    """Write YAML whole or not at all."""
+    write_whole(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
 def read_json(path: str | os.PathLike) -> Any:
     """Read a JSON file of a run."""
     return json.loads(Path(path).read_text(encoding="utf-8"))
@@ -104,7 +109,7 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
     if found is not None:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / RESOLVED, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    write_yaml(folder / RESOLVED, settings)
     return "new"
 
 

@@ -106,6 +106,8 @@ class Recipe:
         # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
         merged["scratch"] = {**merged["finetune"], **merged["scratch"]}
         recipe = cls(**{name: build_section(SECTIONS[name], merged[name], name) for name in SECTIONS})
+        if not recipe.data.task:
+            raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
         fields = check_model_fields(arch, recipe.model.fields)
         # A masked model sees both sides unless told otherwise; a causal one must not.
         recipe.model.fields = {"bidirectional": recipe.pretrain.objective == "masked", **fields}
@@ -221,7 +223,7 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     """Toy sizes, limited to what the architecture and the task's loader have."""
     from hf_longseq.data.task import TASKS
 
-    task = ((overrides.get("data") or {}).get("task")) or ((raw.get("data") or {}).get("task")) or "listops"
+    task = ((overrides.get("data") or {}).get("task")) or ((raw.get("data") or {}).get("task"))
     options: Raw = {}
     if task in TASKS:
         parameters = loader_parameters(task)
