@@ -47,10 +47,13 @@ if numba is not None:
 
     @_compiled
     def _collides(occupied, y, x, half, mask):
+        patch = occupied[y - half : y + half + 1, x - half : x + half + 1]
         for i in range(mask.shape[0]):
-            for j in range(mask.shape[1]):
-                if np.int64(occupied[y - half + i, x - half + j]) + np.int64(mask[i, j]) >= COLLISION:
-                    return True
+            most = np.uint16(0)
+            for j in range(mask.shape[1]):  # no exit in here, so that the loop is vectorised
+                most = max(most, np.uint16(np.uint16(patch[i, j]) + np.uint16(mask[i, j])))
+            if most >= COLLISION:
+                return True
         return False
 
     @_compiled
@@ -64,11 +67,10 @@ if numba is not None:
     @_compiled
     def _cover(cells, y, x, half, stamp):
         """Maximum of the cells and a stamp of the same type."""
+        patch = cells[y - half : y + half + 1, x - half : x + half + 1]
         for i in range(stamp.shape[0]):
             for j in range(stamp.shape[1]):
-                row, column = y - half + i, x - half + j
-                if stamp[i, j] > cells[row, column]:
-                    cells[row, column] = stamp[i, j]
+                patch[i, j] = max(patch[i, j], stamp[i, j])
 
     @_compiled
     def _stamp(picture, y, x, half, stamp, factor):
