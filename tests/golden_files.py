@@ -16,3 +16,8 @@ def load_golden(name: str) -> tuple[dict[str, torch.Tensor], dict]:
 def relative_error(value: torch.Tensor, expected: torch.Tensor) -> float:
     """Norm of the deviation over the norm of what was expected."""
     return (torch.linalg.vector_norm(value - expected) / torch.linalg.vector_norm(expected)).item()
+
+
+def golden_leaves(golden: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """The reference's parameters as leaves of a graph, under the reference's names."""
+    return {key[len("param.") :]: x.to(dtype).requires_grad_() for key, x in golden.items() if "param." in key}

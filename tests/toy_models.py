@@ -9,6 +9,7 @@ SMALL = {
     "s4": dict(state_size=8),
     "dlr": dict(state_size=16),
     "transformer": dict(num_attention_heads=4),
+    "lru": dict(state_size=8),
 }
 VARIANTS = {
     "s4": dict(arch="s4"),
@@ -20,6 +21,7 @@ VARIANTS = {
     "transformer-sinusoidal": dict(arch="transformer", position_embedding="sinusoidal"),
     "transformer-window": dict(arch="transformer", attention_window=3),
     "transformer-post-norm": dict(arch="transformer", norm_position="post", position_embedding="none"),
+    "lru": dict(arch="lru"),
 }
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
 

@@ -9,6 +9,7 @@ from transformers.models.auto import modeling_auto
 
 from .configuration_dlr import DLRConfig
 from .configuration_long_transformer import LongTransformerConfig
+from .configuration_lru import LRUConfig
 from .configuration_s4 import S4Config
 from .modeling_dlr import (
     DLRForCausalLM,
@@ -24,6 +25,13 @@ from .modeling_long_transformer import (
     LongTransformerForSequenceClassification,
     LongTransformerModel,
 )
+from .modeling_lru import (
+    LRUForCausalLM,
+    LRUForMaskedLM,
+    LRUForPreTraining,
+    LRUForSequenceClassification,
+    LRUModel,
+)
 from .modeling_s4 import (
     S4ForCausalLM,
     S4ForMaskedLM,
@@ -37,6 +45,7 @@ ARCHITECTURES = {
     "s4": (S4Config, S4Model),
     "dlr": (DLRConfig, DLRModel),
     "transformer": (LongTransformerConfig, LongTransformerModel),
+    "lru": (LRUConfig, LRUModel),
 }
 
 __all__ = [
@@ -47,6 +56,12 @@ __all__ = [
     "DLRForPreTraining",
     "DLRForSequenceClassification",
     "DLRModel",
+    "LRUConfig",
+    "LRUForCausalLM",
+    "LRUForMaskedLM",
+    "LRUForPreTraining",
+    "LRUForSequenceClassification",
+    "LRUModel",
     "LongTransformerConfig",
     "LongTransformerForCausalLM",
     "LongTransformerForMaskedLM",
@@ -84,3 +99,4 @@ _register(
         LongTransformerForSequenceClassification,
     ),
 )
+_register(LRUConfig, (LRUModel, LRUForMaskedLM, LRUForCausalLM, LRUForPreTraining, LRUForSequenceClassification))

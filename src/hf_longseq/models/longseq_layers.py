@@ -37,13 +37,13 @@ class LongSeqBatchNorm(nn.Module):
 
     def forward(self, hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None = None) -> torch.Tensor:
         """Normalise `hidden_BLH`; `valid_BL` is 1 at real positions, None when all are. Same shape and dtype out."""
-        x_BLH = hidden_BLH.float()
+        x_BLH = hidden_BLH.to(torch.promote_types(hidden_BLH.dtype, torch.float32))
         if self.training:
             mean_H, var_H = self._batch_statistics(x_BLH, valid_BL)
         else:
             mean_H, var_H = self.running_mean, self.running_var
-        scale_H = self.weight.float() * torch.rsqrt(var_H + self.eps)
-        return ((x_BLH - mean_H) * scale_H + self.bias.float()).to(hidden_BLH.dtype)
+        scale_H = self.weight.to(x_BLH.dtype) * torch.rsqrt(var_H + self.eps)
+        return ((x_BLH - mean_H) * scale_H + self.bias.to(x_BLH.dtype)).to(hidden_BLH.dtype)
 
     def _batch_statistics(
         self, x_BLH: torch.Tensor, valid_BL: torch.Tensor | None
