@@ -28,6 +28,7 @@ import torch
 from transformers.trainer_callback import TrainerCallback
 
 from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -78,12 +79,12 @@ class _Collator:
         for index, row in enumerate(rows):
             where = f"{name} of example {index} in the batch"
             if row.get(name) is None:
-                raise ValueError(f"{where} is missing: every row needs a {name!r} column.")
+                raise HfLongSeqError(f"{where} is missing: every row needs a {name!r} column.")
             sequence = read_one(np.asarray(row[name]), where)
             if len(sequence) == 0:
-                raise ValueError(f"{where} is empty: remove rows of length 0 from the data set.")
+                raise HfLongSeqError(f"{where} is empty: remove rows of length 0 from the data set.")
             if self.max_length is not None and len(sequence) > self.max_length:
-                raise ValueError(
+                raise HfLongSeqError(
                     f"{where} has {len(sequence)} steps, above max_length={self.max_length}: cut the row or raise it."
                 )
             sequences.append(sequence)
@@ -91,7 +92,7 @@ class _Collator:
 
     def _read_ids(self, ids: np.ndarray, where: str) -> np.ndarray:
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iub"):
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} has shape {ids.shape} and type {ids.dtype}: give a flat list of integers or input_values."
             )
         ids = ids.astype(np.int64)
@@ -99,7 +100,7 @@ class _Collator:
         if outside.any():
             step = int(outside.argmax())
             size = "" if self.vocab_size is None else f" of {self.vocab_size} (0..{self.vocab_size - 1})"
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} holds token id {ids[step]} at step {step}, outside the vocabulary{size}: "
                 "encode the data with this task's tokenizer, or raise vocab_size."
             )
@@ -107,14 +108,14 @@ class _Collator:
 
     def _read_values(self, values: np.ndarray, where: str) -> np.ndarray:
         if values.ndim not in (1, 2) or values.dtype.kind not in "iufb":
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} has shape {values.shape} and type {values.dtype}: give numbers of shape (length,) or "
                 "(length, channels)."
             )
         if values.ndim == 1:
             values = values[:, None]
         if self.num_channels is not None and values.shape[1] != self.num_channels:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} has {values.shape[1]} channels, but num_channels={self.num_channels}: "
                 "lay the row out as (length, channels), or change num_channels."
             )
@@ -123,7 +124,7 @@ class _Collator:
         finite = np.isfinite(values)
         if not finite.all():
             step, channel = np.argwhere(~finite)[0]
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} holds {values[step, channel]} at step {step}, channel {channel}: "
                 "fill or remove missing values before training."
             )
@@ -131,12 +132,12 @@ class _Collator:
 
     def _from_grey_levels(self, levels: np.ndarray, where: str) -> np.ndarray:
         if self.value_range is None:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} holds integers (grey levels 0..255) but value_range is None: state it, for example (-1, 1), "
                 "or store the values as float32."
             )
         if levels.size and (levels.min() < 0 or levels.max() > 255):
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{where} holds integers from {levels.min()} to {levels.max()}, but grey levels are 0..255: "
                 "store other numbers as float32."
             )
@@ -151,7 +152,7 @@ class _Collator:
             own = row.get(key)
             mask = np.ones(len(sequence), dtype=np.int64) if own is None else np.asarray(own).astype(np.int64)
             if mask.shape != (len(sequence),) or not mask.any():
-                raise ValueError(
+                raise HfLongSeqError(
                     f"{key} of example {index} in the batch has shape {mask.shape} and {int(mask.sum())} ones for "
                     f"{len(sequence)} steps: give one 0 or 1 per step, and at least one 1."
                 )
@@ -165,7 +166,7 @@ class _Collator:
             length = -(-length // self.pad_to_multiple_of) * self.pad_to_multiple_of
         if any(array.shape[1:] != arrays[0].shape[1:] for array in arrays):
             counts = sorted({array.shape[1] for array in arrays})
-            raise ValueError(f"input_values in one batch have {counts} channels: every row needs the same number.")
+            raise HfLongSeqError(f"input_values in one batch have {counts} channels: every row needs the same number.")
         stacked = np.full((len(arrays), length, *arrays[0].shape[1:]), fill, dtype=arrays[0].dtype)
         for row, array in zip(stacked, arrays, strict=True):
             row[: len(array)] = array
@@ -175,10 +176,10 @@ class _Collator:
 def _documents(rows: list[dict]) -> list[str]:
     """Names of the sequence columns in the rows: one, or two for pairs of documents."""
     if not rows:
-        raise ValueError("The batch has no rows: check the data set's length and the batch size.")
+        raise HfLongSeqError("The batch has no rows: check the data set's length and the batch size.")
     kind = "input_ids" if "input_ids" in rows[0] else "input_values"
     if kind not in rows[0]:
-        raise ValueError(f"The rows hold {sorted(rows[0])}: a row needs 'input_ids' or 'input_values'.")
+        raise HfLongSeqError(f"The rows hold {sorted(rows[0])}: a row needs 'input_ids' or 'input_values'.")
     return [kind, f"{kind}_2"] if f"{kind}_2" in rows[0] else [kind]
 
 
@@ -223,12 +224,12 @@ class DataCollatorWithLongPadding(_Collator):
             labels = labels.astype(np.float32)
             if not np.isfinite(labels).all():
                 index = int(np.argwhere(~np.isfinite(labels))[0][0])
-                raise ValueError(
+                raise HfLongSeqError(
                     f"labels of example {index} in the batch is {labels[index]}: remove rows without target."
                 )
             return torch.from_numpy(labels)
         if labels.dtype.kind not in "iub" or labels.ndim != 1:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"labels have type {labels.dtype} and shape {labels.shape}, but the task is a classification: "
                 "give one integer class per row, or set problem_type to 'regression'."
             )
@@ -237,7 +238,7 @@ class DataCollatorWithLongPadding(_Collator):
         if outside.any():
             index = int(outside.argmax())
             classes = "the classes 0, 1, ..." if self.num_labels is None else f"the classes 0..{self.num_labels - 1}"
-            raise ValueError(
+            raise HfLongSeqError(
                 f"labels of example {index} in the batch is {labels[index]}, outside {classes}: "
                 "number the classes from 0, or raise num_labels."
             )
@@ -261,7 +262,7 @@ class _DenoisingCollator(_Collator):
 
     def __post_init__(self):
         if self.num_levels is not None and (self.num_levels < 2 or self.value_range is None):
-            raise ValueError(
+            raise HfLongSeqError(
                 f"num_levels={self.num_levels} with value_range={self.value_range}: use at least 2 levels and state "
                 "the range that they divide, for example value_range=(-1, 1)."
             )
@@ -334,17 +335,17 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
     def __post_init__(self):
         super().__post_init__()
         if not 0.0 < self.mask_ratio < 1.0:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"mask_ratio is {self.mask_ratio}: use a number between 0 and 1, both excluded, for example 0.15; "
                 "without masking there is nothing to learn from."
             )
         if self.span_length < 1:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"span_length is {self.span_length}: use 1 for single positions, or the length of a span."
             )
         id_and_size_known = self.mask_token_id is not None and self.vocab_size is not None
         if id_and_size_known and not 0 <= self.mask_token_id < self.vocab_size:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"mask_token_id is {self.mask_token_id}, outside the vocabulary of {self.vocab_size}: "
                 "use an id that the model's embedding has."
             )
@@ -357,7 +358,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
     def __call__(self, rows: list[dict]) -> Batch:
         kind, sequences, attention = self._flatten(rows)
         if kind == "input_ids" and self.mask_token_id is None:
-            raise ValueError(
+            raise HfLongSeqError(
                 "mask_token_id is None but the rows hold input_ids: name the id that replaces masked tokens."
             )
         masks = self._masks(rows, sequences, attention)
@@ -382,7 +383,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         With the stock `Trainer`, set `remove_unused_columns=False` if the model's forward has no such argument.
         """
         if any(name.endswith("_2") for name in dataset.column_names):
-            raise ValueError("fixed_masks takes single documents, but the data set has pairs: use deterministic=True.")
+            raise HfLongSeqError("fixed_masks takes single documents, not pairs: use deterministic=True.")
 
         def add_mask(row: dict) -> dict:
             _, sequences, attention = self._flatten([row])
@@ -408,7 +409,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             if own is None:
                 masks.append(self._draw(self._key(row, sequence, index // len(rows), epoch), valid))
             elif np.shape(own) != sequence.shape[:1]:
-                raise ValueError(
+                raise HfLongSeqError(
                     f"bool_masked_pos of example {index} in the batch has shape {np.shape(own)} for {len(sequence)} "
                     "steps: give one true or false per step."
                 )

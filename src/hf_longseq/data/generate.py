@@ -27,6 +27,7 @@ from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from hf_longseq.data.task import cache_directory
+from hf_longseq.errors import HfLongSeqError
 
 MANIFEST = "manifest.json"
 MAX_REDRAWS = 1000
@@ -65,7 +66,7 @@ class GeneratedTask:
     def __post_init__(self):
         for split, count in self.splits.items():
             if count < 1:
-                raise ValueError(f"Split {split!r} of {self.name} has {count} examples: ask for at least 1.")
+                raise HfLongSeqError(f"Split {split!r} of {self.name} has {count} examples: ask for at least 1.")
         ranges: dict[str, tuple[int, int]] = {}
         first = 0
         for split, count in self.splits.items():
@@ -103,7 +104,7 @@ def generate(
         The folder.
 
     Raises:
-        ValueError: If the folder holds other data, or another process is writing there.
+        HfLongSeqError: If the folder holds other data, or another process is writing there.
     """
     folder = Path(folder) if folder is not None else task.folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +118,7 @@ def generate(
                 manifest["complete"] = True
                 _write_json(folder / MANIFEST, manifest)
     except Timeout:
-        raise ValueError(
+        raise HfLongSeqError(
             f"{folder} is being written by another process: wait for it, or choose another folder."
         ) from None
     return folder
@@ -175,14 +176,14 @@ def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
     if not path.exists():
         others = [entry.name for entry in folder.iterdir() if entry.name != ".lock" and ".tmp-" not in entry.name]
         if others:
-            raise ValueError(f"{folder} holds {others[0]!r} but no {MANIFEST}: choose an empty folder.")
+            raise HfLongSeqError(f"{folder} holds {others[0]!r} but no {MANIFEST}: choose an empty folder.")
         manifest = {**task.description(), "complete": False, "files": {}}
         _write_json(path, manifest)
         return manifest
     manifest = json.loads(path.read_text())
     for key, value in task.description().items():
         if manifest.get(key) != value:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"{folder} holds data with {key}={manifest.get(key)!r}, not {value!r}: choose another folder."
             )
     for leftover in folder.glob("*.tmp-*"):
@@ -193,7 +194,7 @@ def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
         }
     elif any(not (folder / name).exists() for name in manifest["files"]):
         missing = next(name for name in manifest["files"] if not (folder / name).exists())
-        raise ValueError(
+        raise HfLongSeqError(
             f"{folder} lacks {missing!r}, which its {MANIFEST} lists: delete the folder and generate again."
         )
     return manifest
@@ -256,7 +257,7 @@ def _replace_duplicates(task: GeneratedTask, folder: Path, manifest: dict) -> No
             while digest in seen:
                 draw += 1
                 if draw > MAX_REDRAWS:
-                    raise ValueError(
+                    raise HfLongSeqError(
                         f"{task.name} has no {sum(task.splits.values())} distinct examples with {task.parameters}: "
                         "ask for fewer examples, or for a wider range of lengths."
                     )

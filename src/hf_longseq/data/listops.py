@@ -21,6 +21,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
 
 VOCABULARY = ("<mask>", "<pad>", "<unk>", "<eos>", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "X")
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
@@ -85,13 +86,13 @@ def listops_task(
 ) -> GeneratedTask:
     """Check the parameters and describe the set to generate."""
     if max_depth < 2 or max_args < 2:
-        raise ValueError(f"max_depth={max_depth} and max_args={max_args} allow no operator: use at least 2 for both.")
+        raise HfLongSeqError(f"max_depth={max_depth} and max_args={max_args} allow no operator: use 2 or more.")
     longest = 1
     for _ in range(max_depth - 1):
         longest = min(2 + max_args * longest, 10**9)
     shortest = 4  # an operator, two digits, the closing bracket
     if min_length < 0 or max_length - 1 < max(min_length + 1, shortest) or min_length + 1 > longest:
-        raise ValueError(
+        raise HfLongSeqError(
             f"min_length={min_length} and max_length={max_length} leave no length strictly between them that trees "
             f"with max_depth={max_depth} and max_args={max_args} have ({shortest}..{longest}): widen the range."
         )
@@ -135,7 +136,7 @@ def draw_example(
         if min_length < len(ids) < max_length:
             ids.append(EOS_ID)
             return ids, value
-    raise ValueError(
+    raise HfLongSeqError(
         f"{MAX_TREES} trees in a row had no length between min_length={min_length} and max_length={max_length}: "
         "widen the range, or change max_depth and max_args."
     )

@@ -20,6 +20,7 @@ from datasets import DatasetDict
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
 from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)
 
@@ -95,13 +96,13 @@ def pathfinder_task(
 ) -> GeneratedTask:
     """Check the parameters and describe the set to generate."""
     if size not in NAMES:
-        raise ValueError(f"size is {size}: Pathfinder pictures have {', '.join(map(str, NAMES))} pixels a side.")
+        raise HfLongSeqError(f"size is {size}: Pathfinder pictures have {', '.join(map(str, NAMES))} pixels a side.")
     settings, _ = _drawing(size)
     margins = settings.margins if margins is None else tuple(margins)
     if not margins or not set(margins) <= {1, 2, 3}:
-        raise ValueError(f"margins is {margins}: use distances of 1, 2 or 3 pixels.")
+        raise HfLongSeqError(f"margins is {margins}: use distances of 1, 2 or 3 pixels.")
     if not 2 <= contour_length <= 14:
-        raise ValueError(f"contour_length is {contour_length}: use 2..14 dashes, the benchmark has 6, 9 and 14.")
+        raise HfLongSeqError(f"contour_length is {contour_length}: use 2..14 dashes, the benchmark has 6, 9 and 14.")
     parameters = {
         "size": size,
         "contour_length": contour_length,
@@ -143,7 +144,7 @@ def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int =
             settings.contrast,
         )
     if label < 0:
-        raise ValueError(
+        raise HfLongSeqError(
             f"No two paths of {parameters['contour_length']} dashes with margin {margin} fit into {settings.size} "
             "pixels: ask for a smaller contour_length or margin."
         )

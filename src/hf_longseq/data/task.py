@@ -11,7 +11,6 @@ Columns of every task's `DatasetDict` (train / validation / test):
 - `labels`: an int64 class, a float32 target, or a list of float32 for several targets.
 """
 
-import difflib
 import importlib
 import inspect
 import os
@@ -19,8 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
+
+
+class MissingDataError(HfLongSeqError, FileNotFoundError):
+    """Data that have to be fetched first; the message holds the command."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,13 @@ class TaskSpec:
 
     def __post_init__(self):
         if self.modality not in ("tokens", "values"):
-            raise ValueError(f"TaskSpec.modality is {self.modality!r}: use 'tokens' or 'values'.")
+            raise HfLongSeqError(f"TaskSpec.modality is {self.modality!r}: use 'tokens' or 'values'.")
         if self.modality == "tokens" and not self.vocab_size:
-            raise ValueError(
+            raise HfLongSeqError(
                 f"TaskSpec {self.name!r} has modality 'tokens' but no vocab_size: state the number of ids."
             )
         if self.modality == "values" and not self.num_channels:
-            raise ValueError(f"TaskSpec {self.name!r} has modality 'values' but no num_channels: state it.")
+            raise HfLongSeqError(f"TaskSpec {self.name!r} has modality 'values' but no num_channels: state it.")
 
     @property
     def num_labels(self) -> int:
@@ -122,6 +127,7 @@ TASKS: dict[str, TaskEntry] = {
         "does a path join two discs, 2 classes",
         "generated",
         "160,000/20,000/20,000 x 1,024 pixels",
+        (("size", 32),),
     ),
     "pathx": TaskEntry(
         "hf_longseq.data.pathfinder:load",
@@ -158,11 +164,11 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
         The splits (train, validation, test; rows in numpy format) and the task's description.
 
     Raises:
-        ValueError: If the name or an option is unknown.
-        FileNotFoundError: If the data are missing; the message holds the command that gets them.
+        HfLongSeqError: If the name or an option is unknown, or the data are damaged.
+        MissingDataError: If the data are missing; the message holds the command that gets them.
     """
     if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}{_suggestion(name, TASKS)}: known tasks are {', '.join(TASKS)}.")
+        raise HfLongSeqError(f"There is no task {name!r}{did_you_mean(name, TASKS)}: known are {', '.join(TASKS)}.")
     entry = TASKS[name]
     module_name, function_name = entry.loader.split(":")
     loader = getattr(importlib.import_module(module_name), function_name)
@@ -170,8 +176,8 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
     known = [key for key in inspect.signature(loader).parameters if key not in fixed]
     for key in options:
         if key not in known:
-            raise ValueError(
-                f"Task {name!r} has no option {key!r}{_suggestion(key, known)}: its options are {', '.join(known)}."
+            raise HfLongSeqError(
+                f"Task {name!r} has no option {key!r}{did_you_mean(key, known)}: its options are {', '.join(known)}."
             )
     splits, spec = loader(**fixed, **options)
     return splits.with_format("numpy"), spec
@@ -189,7 +195,7 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42) -> "Dataset
 
     count = limit if isinstance(limit, int) else round(limit * len(dataset)) if limit <= 1 else int(limit)
     if not 1 <= count <= len(dataset):
-        raise ValueError(
+        raise HfLongSeqError(
             f"limit is {limit} but the split has {len(dataset)} examples: use at most that, or a fraction in (0, 1]."
         )
     return dataset.select(np.random.RandomState(seed).permutation(len(dataset))[:count])
@@ -203,8 +209,3 @@ def cache_directory() -> Path:
     from huggingface_hub.constants import HF_HOME
 
     return Path(HF_HOME) / "longseq"
-
-
-def _suggestion(word: str, known) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from datasets import DatasetDict
 
+from hf_longseq.data.task import MissingDataError
+
 SPLITS = ("train", "validation", "test")
 
 
@@ -21,13 +23,11 @@ def load_embedded(name: str, cache_dir: str | Path | None = None, folder: str | 
         folder: Folder with the files; default: this package's.
 
     Raises:
-        FileNotFoundError: If the installation lacks a file.
+        MissingDataError: If the installation lacks a file.
     """
     folder = Path(folder) if folder is not None else Path(__file__).parent
     paths = {split: str(folder / f"{name}-{split}.parquet") for split in SPLITS}
     for path in paths.values():
         if not Path(path).exists():
-            raise FileNotFoundError(
-                f"{path} is missing: install hf-longseq again, its embedded data are not complete."
-            )
+            raise MissingDataError(f"{path} is missing: install hf-longseq again, its embedded data are not complete.")
     return DatasetDict.from_parquet(paths, cache_dir=str(cache_dir) if cache_dir is not None else None)
