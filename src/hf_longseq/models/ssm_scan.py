@@ -141,52 +141,140 @@ def check_finite(owner: object, parameters: tuple[torch.Tensor | None, ...]) -> 
         )
 
 
-def dense_transition(system: DiscreteSystem) -> torch.Tensor:
-    """The one-step matrix that acts on row vectors, (H, N, N): x_next = x @ matrix."""
-    real, imag = system.diagonal_Hn2.unbind(-1)
-    top = torch.cat((torch.diag_embed(real), torch.diag_embed(imag)), dim=-1)
-    bottom = torch.cat((torch.diag_embed(-imag), torch.diag_embed(real)), dim=-1)
-    matrix = torch.cat((top, bottom), dim=-2)
-    return matrix - system.low_rank_in_HN[:, :, None] * system.low_rank_out_HN[:, None, :]
-
-
 class ChunkOperators(NamedTuple):
-    """What the scan multiplies with; see :func:`chunk_operators`.
+    """What the scan multiplies with; see :func:`chunk_operators`. M is the step, T the chunk's length.
 
     Attributes:
         toeplitz_HTT: input to output inside a chunk, both directions and the skip.
-        summary_HTE: input to the chunk's contribution to the state (forward half, backward half).
-        readout_HET: state entering the chunk (forward half, backward half) to output.
-        powers: one-step transition to the powers 1, 2, 4, ..., T: dense (H, N, N) or diagonal (H, 1, n, 2).
+        columns_HTN: M^r drive for r = 0 ... T - 1, input to state.
+        lag_HTN: readout M^(r + 1), state entering from the left to output.
+        lead_HTN: second readout M^(T - 1 - r), state entering from the right to output; None if causal.
+        transition: M^T, dense (H, N, N) acting on rows, or diagonal (H, 1, n, 2).
+        feedback: (b M^r, rotate(d)^(T - 1 - r) a), both (H, T, N), from which any M^r follows; None if diagonal.
     """
 
     toeplitz_HTT: torch.Tensor
-    summary_HTE: torch.Tensor
-    readout_HET: torch.Tensor
-    powers: tuple[torch.Tensor, ...]
+    columns_HTN: torch.Tensor
+    lag_HTN: torch.Tensor
+    lead_HTN: torch.Tensor | None
+    transition: torch.Tensor
+    feedback: tuple[torch.Tensor, torch.Tensor] | None
 
 
-def _apply(rows_HRN: torch.Tensor, power: torch.Tensor) -> torch.Tensor:
-    """Advances state rows (H, R, N) by a dense (H, N, N) or diagonal (H, 1, n, 2) power."""
-    return rotate(rows_HRN, power) if power.dim() == 4 else torch.bmm(rows_HRN, power)
+def _apply(rows_HRN: torch.Tensor, transition: torch.Tensor) -> torch.Tensor:
+    """Advances state rows by a dense (H, N, N) or diagonal (H, 1, n, 2) transition."""
+    return rotate(rows_HRN, transition) if transition.dim() == 4 else torch.bmm(rows_HRN, transition)
 
 
-def _transpose(power: torch.Tensor) -> torch.Tensor:
-    if power.dim() == 4:
-        return torch.stack((power[..., 0], -power[..., 1]), dim=-1)
-    return power.transpose(1, 2)
+def _transpose(transition: torch.Tensor) -> torch.Tensor:
+    return _conjugate(transition) if transition.dim() == 4 else transition.transpose(1, 2)
 
 
-def _square(power: torch.Tensor) -> torch.Tensor:
-    if power.dim() == 4:
-        return torch.stack(_complex_mul(power.unbind(-1), power.unbind(-1)), dim=-1)
-    return torch.bmm(power, power)
+def _square(transition: torch.Tensor) -> torch.Tensor:
+    if transition.dim() == 4:
+        return torch.stack(_complex_mul(transition.unbind(-1), transition.unbind(-1)), dim=-1)
+    return torch.bmm(transition, transition)
+
+
+def _conjugate(pairs: torch.Tensor) -> torch.Tensor:
+    return torch.stack((pairs[..., 0], -pairs[..., 1]), dim=-1)
+
+
+def _pair_product(x_HRN: torch.Tensor, grad_HRN: torch.Tensor) -> torch.Tensor:
+    """Sum over rows of conj(x) grad: the gradient of what the rows were rotated by, (H, n, 2)."""
+    (x_real, x_imag), (g_real, g_imag) = x_HRN.chunk(2, dim=-1), grad_HRN.chunk(2, dim=-1)
+    real = (x_real * g_real).add_(x_imag * g_imag).sum(1)
+    imag = (x_real * g_imag).sub_(x_imag * g_real).sum(1)
+    return torch.stack((real, imag), dim=-1)
+
+
+class _Doubling(torch.autograd.Function):
+    """All powers M^0 ... M^(T - 1) of a step applied to columns and rows, in log2 T doublings.
+
+    M^m is a rotation minus a product of rank m, x M^m = x rotate(d^m) - (x B') A, where B holds the rows b M^j and A the
+    rows a rotate(d)^(m - 1 - j), j < m. So no power is ever formed densely, and doubling B doubles what doubles the rest.
+
+    Inputs are d^1, d^2, d^4 ... as (levels, H, n, 2), the drive (H, N), the rows (H, R, N), of which the first is b, and
+    a (H, N); without a the model is diagonal and all rows are plain. Returns columns (H, T, N), rows (H, R, T, N) and A.
+    """
+
+    @staticmethod
+    def forward(ctx, angles, drive_HN, rows_HRN, injection_HN):
+        columns, rows, injection = drive_HN[:, None], rows_HRN[:, :, None], None
+        if injection_HN is not None:
+            injection = injection_HN[:, None]
+        channels, count, _, state_size = rows.shape
+        for angle in angles[:-1, :, None]:
+            new_columns = rotate(columns, angle)
+            flat = rows.reshape(channels, -1, state_size)
+            new_rows = rotate(flat, _conjugate(angle))
+            if injection is not None:
+                back = rows[:, 0]
+                new_columns.baddbmm_(torch.bmm(columns, back.transpose(1, 2)), injection, alpha=-1)
+                new_rows.baddbmm_(torch.bmm(flat, injection.transpose(1, 2)), back, alpha=-1)
+                injection = torch.cat((rotate(injection, angle), injection), dim=1)
+            columns = torch.cat((columns, new_columns), dim=1)
+            rows = torch.cat((rows, new_rows.view_as(rows)), dim=2)
+        ctx.save_for_backward(angles, columns, rows, injection)
+        return columns, rows, injection
+
+    @staticmethod
+    def backward(ctx, grad_columns, grad_rows, grad_injection):
+        angles, columns, rows, injection = ctx.saved_tensors
+        channels, count, length, state_size = rows.shape
+        grad_angles = torch.zeros_like(angles)
+        for level in range(angles.shape[0] - 2, -1, -1):
+            length //= 2
+            angle = angles[level][:, None]
+            old_columns, new = columns[:, :length], grad_columns[:, length:].contiguous()
+            old_rows = rows[:, :, :length].reshape(channels, -1, state_size)
+            new_rows = grad_rows[:, :, length:].reshape(channels, -1, state_size)
+            grad_angle = _pair_product(old_columns, new) + _conjugate(_pair_product(old_rows, new_rows))
+            grad_columns = rotate(new, _conjugate(angle)).add_(grad_columns[:, :length])
+            grad_flat = rotate(new_rows, angle).view_as(rows[:, :, :length]).add_(grad_rows[:, :, :length])
+            if injection is not None:
+                back, inject = rows[:, 0, :length], injection[:, -length:]
+                upper, lower = grad_injection[:, :length], grad_injection[:, length:]
+                grad_angle += _pair_product(inject, upper)
+                grad_inject = rotate(upper, _conjugate(angle)).add_(lower)
+                mixed = torch.bmm(new, inject.transpose(1, 2))
+                grad_columns.baddbmm_(mixed, back, alpha=-1)
+                grad_back = torch.bmm(mixed.transpose(1, 2), old_columns)
+                mixed = torch.bmm(old_columns, back.transpose(1, 2))
+                grad_inject.baddbmm_(mixed.transpose(1, 2), new, alpha=-1)
+                mixed = torch.bmm(new_rows, back.transpose(1, 2))
+                grad_flat.view_as(old_rows).baddbmm_(mixed, inject, alpha=-1)
+                grad_inject.baddbmm_(mixed.transpose(1, 2), old_rows, alpha=-1)
+                mixed = torch.bmm(old_rows, inject.transpose(1, 2))
+                grad_back.baddbmm_(mixed.transpose(1, 2), new_rows)
+                grad_flat[:, 0] -= grad_back
+                grad_injection = grad_inject
+            grad_rows = grad_flat
+            grad_angles[level] = grad_angle
+        grad_first = None if injection is None else grad_injection[:, 0]
+        return grad_angles, grad_columns[:, 0], grad_rows[:, :, 0], grad_first
+
+
+def diagonal_powers(diagonal_Hn2: torch.Tensor, levels: int) -> torch.Tensor:
+    """d^1, d^2, d^4, ..., (levels, H, n, 2) by repeated squaring."""
+    powers = [diagonal_Hn2]
+    for _ in range(levels - 1):
+        powers.append(torch.stack(_complex_mul(powers[-1].unbind(-1), powers[-1].unbind(-1)), dim=-1))
+    return torch.stack(powers)
+
+
+def rotation_matrix(diagonal_Hn2: torch.Tensor) -> torch.Tensor:
+    """The dense form of :func:`rotate`, (H, N, N), acting on rows from the right."""
+    real, imag = diagonal_Hn2.unbind(-1)
+    top = torch.cat((torch.diag_embed(real), torch.diag_embed(imag)), dim=-1)
+    bottom = torch.cat((torch.diag_embed(-imag), torch.diag_embed(real)), dim=-1)
+    return torch.cat((top, bottom), dim=-2)
 
 
 def chunk_operators(
     system: DiscreteSystem, readout_DHN: torch.Tensor, chunk_length: int, skip_H: torch.Tensor | None = None
 ) -> ChunkOperators:
-    """Builds the chunk's matrices by doubling: log2 T products make all T powers that are needed.
+    """Builds the chunk's matrices by doubling.
 
     Args:
         system: discretised model.
@@ -197,138 +285,154 @@ def chunk_operators(
     Returns:
         The operators of :func:`chunked_scan`.
     """
-    directions, channels, state_size = readout_DHN.shape
-    power = system.diagonal_Hn2[:, None] if system.low_rank_out_HN is None else dense_transition(system)
-    columns_HTN, rows_HRN = system.drive_HN[:, None], readout_DHN.transpose(0, 1)
-    powers, length = [power], 1
-    while length < chunk_length:
-        columns_HTN = torch.cat((columns_HTN, _apply(columns_HTN, power)), dim=1)
-        rows_HRN = torch.cat((rows_HRN, _apply(rows_HRN, _transpose(power))), dim=1)
-        power = _square(power)
-        powers.append(power)
-        length *= 2
-    # rows are ordered (time, direction): unfold them to (H, D, T, N)
-    rows_HDTN = rows_HRN.view(channels, chunk_length, directions, state_size).transpose(1, 2)
-    taps_HDT = torch.matmul(rows_HDTN, system.drive_HN[:, None, :, None]).squeeze(-1)
-    summary, readout = [columns_HTN.flip(1)], [_apply(rows_HDTN[:, 0], _transpose(powers[0])).transpose(1, 2)]
-    diagonals = taps_HDT[:, 0] if skip_H is None else taps_HDT[:, 0] + F.pad(skip_H[:, None], (0, chunk_length - 1))
-    leads = taps_HDT[:, 1, :-1].flip(-1) if directions == 2 else diagonals.new_zeros(channels, chunk_length - 1)
-    diagonals = torch.cat((leads, diagonals), dim=-1)
-    if directions == 2:
-        summary.append(columns_HTN)
-        readout.append(rows_HDTN[:, 1].flip(1).transpose(1, 2))
-    toeplitz = diagonals.unfold(-1, chunk_length, 1).flip(1)
-    return ChunkOperators(toeplitz, torch.cat(summary, -1), torch.cat(readout, 1), tuple(powers))
+    diagonal_Hn2, out_HN, in_HN, drive_HN = system
+    rows = list(readout_DHN)
+    rows[0] = rotate(rows[0], _conjugate(diagonal_Hn2))
+    angles = diagonal_powers(diagonal_Hn2, chunk_length.bit_length())
+    transition = angles[-1][:, None]
+    if out_HN is not None:
+        rows[0] = rows[0] - (readout_DHN[0] * out_HN).sum(-1, keepdim=True) * in_HN
+        rows.insert(0, in_HN)
+    columns_HTN, rows_HRTN, injection_HTN = _Doubling.apply(angles, drive_HN, torch.stack(rows, dim=1), out_HN)
+    rows = list(rows_HRTN.unbind(1))
+    feedback = None
+    if out_HN is not None:
+        feedback = rows.pop(0), injection_HTN
+        transition = torch.baddbmm(rotation_matrix(angles[-1]), feedback[0].transpose(1, 2), injection_HTN, alpha=-1)
+    taps_HDT = torch.bmm(readout_DHN.transpose(0, 1), columns_HTN.transpose(1, 2))
+    lags = taps_HDT[:, 0] if skip_H is None else taps_HDT[:, 0] + F.pad(skip_H[:, None], (0, chunk_length - 1))
+    if readout_DHN.shape[0] == 2:
+        lead_HTN, leads = rows[1].flip(1), taps_HDT[:, 1, :-1].flip(-1)
+    else:
+        lead_HTN, leads = None, lags.new_zeros(lags.shape[0], chunk_length - 1)
+    toeplitz = torch.cat((leads, lags), dim=-1).unfold(-1, chunk_length, 1).flip(1)
+    return ChunkOperators(toeplitz, columns_HTN, rows[0], lead_HTN, transition, feedback)
 
 
-def _chain(summary_HBCE, power, first_HBE, forward_first, state_size):
-    """States entering every chunk, x[c + 1] = x[c] power + summary[c], for one or two directions at once.
+def _advance(state_HBN, diagonal_Hn2, feedback, steps: int):
+    """A state after some free steps, at most T: x M^r = x rotate(d^r) - (x B') A with r rows of each."""
+    if steps == 0:
+        return state_HBN
+    power, angle = None, diagonal_Hn2[:, None]
+    for bit in range(steps.bit_length()):
+        if steps >> bit & 1:
+            power = angle if power is None else torch.stack(_complex_mul(power.unbind(-1), angle.unbind(-1)), -1)
+        angle = _square(angle)
+    advanced = rotate(state_HBN, power)
+    if feedback is not None:
+        back, inject = feedback[0][:, :steps], feedback[1][:, -steps:]
+        advanced = torch.baddbmm(advanced, torch.bmm(state_HBN, back.transpose(1, 2)), inject, alpha=-1)
+    return advanced
 
-    The halves of E (one half when E = N) run against each other; ``forward_first``: whether the first runs forward.
-    Returns the states (H, B, C, E) and what leaves at the end (H, B, E).
+
+def _chain(summaries: tuple, power, first_HBN, forward_first: bool):
+    """States entering every chunk, x[c + 1] = x[c] power + summary[c], in one direction or in both at once.
+
+    Args:
+        summaries: one or two (H, B, C, N); the second runs against the first.
+        power: transition over a chunk.
+        first_HBN: state before the first chunk of a single direction, or None for zero.
+        forward_first: whether the first of them runs forward.
+
+    Returns:
+        The states, like ``summaries``, and what leaves at the end (H, D B, N).
     """
-    if summary_HBCE.shape[2] <= 2 * GROUP:
-        states = torch.empty_like(summary_HBCE)
-        return states, _chain_loop(summary_HBCE, power, first_HBE, forward_first, state_size, states)
-    channels, batch, chunks, width = summary_HBCE.shape
+    channels, batch, chunks, state_size = summaries[0].shape
+    if chunks <= 2 * GROUP:
+        states = tuple(torch.empty_like(summary) for summary in summaries)
+        return states, _chain_loop(summaries, power, first_HBN, forward_first, states)
     groups = -(-chunks // GROUP)
     padding = groups * GROUP - chunks
-    grouped = F.pad(summary_HBCE, (0, 0, 0, padding)) if padding else summary_HBCE
-    grouped = grouped.reshape(channels, batch * groups, GROUP, width)
-    totals = _chain_loop(grouped, power, None, forward_first, state_size)
+    if padding:
+        summaries = tuple(F.pad(summary, (0, 0, 0, padding)) for summary in summaries)
+    grouped = tuple(summary.reshape(channels, batch * groups, GROUP, state_size) for summary in summaries)
+    totals = _chain_loop(grouped, power, None, forward_first, None).split(batch * groups, dim=1)
     group_power = power
     for _ in range(GROUP.bit_length() - 1):
         group_power = _square(group_power)
-    totals = totals.view(channels, batch, groups, width)
-    entering, last = _chain(totals, group_power, first_HBE, forward_first, state_size)
-    states = torch.empty_like(grouped)
-    entering = entering.reshape(channels, batch * groups, width)
-    _chain_loop(grouped, power, entering, forward_first, state_size, states)
-    return states.view(channels, batch, groups * GROUP, width)[:, :, :chunks], last
+    totals = tuple(total.reshape(channels, batch, groups, state_size) for total in totals)
+    entering, last = _chain(totals, group_power, first_HBN, forward_first)
+    states = tuple(torch.empty_like(summary) for summary in grouped)
+    entering = torch.cat([state.reshape(channels, batch * groups, state_size) for state in entering], dim=1)
+    _chain_loop(grouped, power, entering, forward_first, states)
+    states = (state.view(channels, batch, groups * GROUP, state_size)[:, :, :chunks] for state in states)
+    return tuple(state.contiguous() for state in states), last
 
 
-def _chain_loop(summary_HBCE, power, first_HBE, forward_first, state_size, states_HBCE=None):
-    """The loop over chunks. Writes the entering states when given a place; returns what leaves, (H, B, E)."""
-    channels, batch, chunks, width = summary_HBCE.shape
-    halves = [(slice(0, state_size), forward_first)]
-    if width > state_size:
-        halves.append((slice(state_size, width), not forward_first))
-    if first_HBE is None:
-        carry = summary_HBCE.new_zeros(channels, batch * len(halves), state_size)
-    else:
-        carry = torch.cat([first_HBE[..., half] for half, _ in halves], dim=1)
+def _chain_loop(summaries, power, carry, forward_first, states):
+    """The loop over chunks. Writes the entering states when given a place; returns what leaves, (H, D B, N)."""
+    channels, batch, chunks, state_size = summaries[0].shape
+    if carry is None:
+        carry = summaries[0].new_zeros(channels, batch * len(summaries), state_size)
     for index in range(chunks):
-        places = [(half, index if forward else chunks - 1 - index) for half, forward in halves]
-        if states_HBCE is not None:
-            for part, (half, place) in zip(carry.split(batch, dim=1), places, strict=True):
-                states_HBCE[:, :, place, half] = part
-        added = torch.cat([summary_HBCE[:, :, place, half] for half, place in places], dim=1)
-        carry = torch.baddbmm(added, carry, power) if power.dim() == 3 else added + rotate(carry, power)
-    return torch.cat(carry.split(batch, dim=1), dim=-1)
+        places = (index, chunks - 1 - index) if forward_first else (chunks - 1 - index, index)
+        if states is not None:
+            for part, state, place in zip(carry.split(batch, dim=1), states, places, strict=False):
+                state[:, :, place] = part
+        added = [summary[:, :, place] for summary, place in zip(summaries, places, strict=False)]
+        added = torch.cat(added, dim=1) if len(added) == 2 else added[0].clone()
+        carry = added.baddbmm_(carry, power) if power.dim() == 3 else added.add_(rotate(carry, power))
+    return carry
 
 
 class _ChunkedScan(torch.autograd.Function):
-    """Chunks in, chunks out, with the backward pass written as the same scan run the other way on the transposes.
-
-    The states are not kept: the backward pass makes them again from the input, which costs less than their memory.
-    """
+    """Chunks in, chunks out; the backward pass is the same scan run the other way on the transposes."""
 
     @staticmethod
-    def forward(ctx, u_HBCT, toeplitz_HTT, summary_HTE, readout_HET, power, first_HBN):
-        ctx.save_for_backward(u_HBCT, toeplitz_HTT, summary_HTE, readout_HET, power, first_HBN)
+    def forward(ctx, u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, first_HBN):
         channels, batch, chunks, length = u_HBCT.shape
         u = u_HBCT.view(channels, batch * chunks, length)
-        states = _entering_states(u_HBCT, summary_HTE, power, first_HBN)
+        columns = (columns_HTN.flip(1),) if lead_HTN is None else (columns_HTN.flip(1), columns_HTN)
+        summaries = tuple(torch.bmm(u, column).view(channels, batch, chunks, -1) for column in columns)
+        states, _ = _chain(summaries, power, first_HBN, True)
+        last = states[0][:, :, -1].clone()
         y = torch.bmm(u, toeplitz_HTT)
-        y = y.baddbmm_(states.reshape(channels, batch * chunks, -1), readout_HET)
-        return y.view_as(u_HBCT), states[:, :, -1, : _state_size(power)].contiguous()
+        for state, rows in zip(states, (lag_HTN, lead_HTN), strict=False):
+            y.baddbmm_(state.view(channels, batch * chunks, -1), rows.transpose(1, 2))
+        ctx.save_for_backward(u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, *states)
+        ctx.has_first = first_HBN is not None
+        ctx.set_materialize_grads(False)
+        return y.view_as(u_HBCT), last
 
     @staticmethod
     def backward(ctx, grad_y_HBCT, grad_last_HBN):
-        u_HBCT, toeplitz_HTT, summary_HTE, readout_HET, power, first_HBN = ctx.saved_tensors
+        u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, *states = ctx.saved_tensors
         channels, batch, chunks, length = u_HBCT.shape
-        state_size, width = _state_size(power), readout_HET.shape[1]
-        u = u_HBCT.view(channels, batch * chunks, length)
-        grad_y = grad_y_HBCT.reshape(channels, batch * chunks, length)
-        states = _entering_states(u_HBCT, summary_HTE, power, first_HBN).reshape(channels, batch * chunks, width)
-        grad_readout = torch.bmm(states.transpose(1, 2), grad_y)
-        grad_states = torch.bmm(grad_y, readout_HET.transpose(1, 2)).view(channels, batch, chunks, width)
+        rows_shape = (channels, batch * chunks, -1)
+        u = u_HBCT.view(rows_shape)
+        grad_y = torch.zeros_like(u) if grad_y_HBCT is None else grad_y_HBCT.reshape(rows_shape)
+        readouts = (lag_HTN,) if lead_HTN is None else (lag_HTN, lead_HTN)
+        columns = (columns_HTN.flip(1), columns_HTN)
+        states = [state.view(rows_shape) for state in states]
+        grad_readouts = [torch.bmm(grad_y.transpose(1, 2), state) for state in states]
+        grad_states = tuple(torch.bmm(grad_y, rows).view(channels, batch, chunks, -1) for rows in readouts)
         if grad_last_HBN is not None:
-            grad_states[:, :, -1, :state_size] += grad_last_HBN
-        grad_summary, grad_first = _chain(grad_states, _transpose(power), None, False, state_size)
-        grad_summary = grad_summary.reshape(channels, batch * chunks, width)
-        grad_power = _outer(states[..., :state_size], grad_summary[..., :state_size], power)
-        if width > state_size:
-            grad_power = grad_power + _outer(states[..., state_size:], grad_summary[..., state_size:], power)
-        grad_u = torch.bmm(grad_y, toeplitz_HTT.transpose(1, 2)).baddbmm_(grad_summary, summary_HTE.transpose(1, 2))
+            grad_states[0][:, :, -1] += grad_last_HBN
+        grad_summaries, grad_first = _chain(grad_states, _transpose(power), None, False)
+        grad_summaries = [grad.view(rows_shape) for grad in grad_summaries]
+        grad_power = sum(_outer(state, grad, power) for state, grad in zip(states, grad_summaries, strict=True))
+        grad_u = torch.bmm(grad_y, toeplitz_HTT.transpose(1, 2))
+        for grad, column in zip(grad_summaries, columns, strict=False):
+            grad_u.baddbmm_(grad, column.transpose(1, 2))
+        grad_columns = torch.bmm(u.transpose(1, 2), grad_summaries[0]).flip(1)
+        if lead_HTN is not None:
+            grad_columns.baddbmm_(u.transpose(1, 2), grad_summaries[1])
         return (
             grad_u.view_as(u_HBCT),
             torch.bmm(u.transpose(1, 2), grad_y),
-            torch.bmm(u.transpose(1, 2), grad_summary),
-            grad_readout,
+            grad_columns,
+            grad_readouts[0],
+            grad_readouts[1] if lead_HTN is not None else None,
             grad_power,
-            None if first_HBN is None else grad_first[..., :state_size],
+            grad_first if ctx.has_first else None,
         )
-
-
-def _state_size(power: torch.Tensor) -> int:
-    return power.shape[1] if power.dim() == 3 else 2 * power.shape[2]
-
-
-def _entering_states(u_HBCT, summary_HTE, power, first_HBN):
-    channels, batch, chunks, length = u_HBCT.shape
-    summaries = torch.bmm(u_HBCT.view(channels, batch * chunks, length), summary_HTE)
-    return _chain(summaries.view(channels, batch, chunks, -1), power, first_HBN, True, _state_size(power))[0]
 
 
 def _outer(states_HRN, grads_HRN, power):
     """Gradient of ``power`` from states and the gradients of what it turned them into."""
     if power.dim() == 3:
         return torch.bmm(states_HRN.transpose(1, 2), grads_HRN)
-    (x_real, x_imag), (g_real, g_imag) = states_HRN.chunk(2, dim=-1), grads_HRN.chunk(2, dim=-1)
-    real = (x_real * g_real + x_imag * g_imag).sum(1, keepdim=True)
-    imag = (x_real * g_imag - x_imag * g_real).sum(1, keepdim=True)
-    return torch.stack((real, imag), dim=-1)
+    return _pair_product(states_HRN, grads_HRN)[:, None]
 
 
 def chunked_scan(
@@ -375,20 +479,17 @@ def chunked_scan(
     operators = chunk_operators(system, readout_DHN, size, skip_H)
     chunks = -(-length // size)
     tail = length - (chunks - 1) * size
-    u_HBCT = (F.pad(u_HBL, (0, size - tail)) if tail < size else u_HBL).reshape(channels, batch, chunks, size)
+    u_HBL = u_HBL.contiguous()  # products of strided chunks would go channel by channel
+    u_HBCT = (F.pad(u_HBL, (0, size - tail)) if tail < size else u_HBL).view(channels, batch, chunks, size)
     first = None if initial_state_BHN is None else initial_state_BHN.transpose(0, 1)
-    y, last = _ChunkedScan.apply(
-        u_HBCT, operators.toeplitz_HTT, operators.summary_HTE, operators.readout_HET, operators.powers[-1], first
-    )
-    y = y.reshape(channels, batch, chunks * size)[..., :length]
+    toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, transition, feedback = operators
+    y, last = _ChunkedScan.apply(u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, transition, first)
+    y = y.view(channels, batch, chunks * size)[..., :length]
     if not return_state:
         return y, None
     # the last chunk may be short: advance the state that entered it by the positions it really has
-    for bit, power in enumerate(operators.powers):
-        if tail >> bit & 1:
-            last = _apply(last, power)
-    added = torch.bmm(u_HBL[..., length - tail :], operators.summary_HTE[:, size - tail :, :state_size])
-    return y, (last + added).transpose(0, 1)
+    added = torch.bmm(u_HBL[..., length - tail :], columns_HTN[:, :tail].flip(1))
+    return y, (_advance(last, system.diagonal_Hn2, feedback, tail) + added).transpose(0, 1)
 
 
 def choose_chunk_length(length: int) -> int:
