@@ -10,6 +10,7 @@ SMALL = {
     "dlr": dict(state_size=16),
     "transformer": dict(num_attention_heads=4),
     "lru": dict(state_size=8),
+    "s5": dict(state_size=8, num_blocks=2),
 }
 VARIANTS = {
     "s4": dict(arch="s4"),
@@ -22,6 +23,8 @@ VARIANTS = {
     "transformer-window": dict(arch="transformer", attention_window=3),
     "transformer-post-norm": dict(arch="transformer", norm_position="post", position_embedding="none"),
     "lru": dict(arch="lru"),
+    "s5": dict(arch="s5"),
+    "s5-bilinear-full-glu": dict(arch="s5", discretization="bilinear", output_activation="full_glu", num_blocks=1),
 }
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
 

@@ -11,6 +11,7 @@ from .configuration_dlr import DLRConfig
 from .configuration_long_transformer import LongTransformerConfig
 from .configuration_lru import LRUConfig
 from .configuration_s4 import S4Config
+from .configuration_s5 import S5Config
 from .modeling_dlr import (
     DLRForCausalLM,
     DLRForMaskedLM,
@@ -39,6 +40,13 @@ from .modeling_s4 import (
     S4ForSequenceClassification,
     S4Model,
 )
+from .modeling_s5 import (
+    S5ForCausalLM,
+    S5ForMaskedLM,
+    S5ForPreTraining,
+    S5ForSequenceClassification,
+    S5Model,
+)
 
 # architecture name on the command line and in recipes -> its configuration and base model
 ARCHITECTURES = {
@@ -46,6 +54,7 @@ ARCHITECTURES = {
     "dlr": (DLRConfig, DLRModel),
     "transformer": (LongTransformerConfig, LongTransformerModel),
     "lru": (LRUConfig, LRUModel),
+    "s5": (S5Config, S5Model),
 }
 
 __all__ = [
@@ -74,6 +83,12 @@ __all__ = [
     "S4ForPreTraining",
     "S4ForSequenceClassification",
     "S4Model",
+    "S5Config",
+    "S5ForCausalLM",
+    "S5ForMaskedLM",
+    "S5ForPreTraining",
+    "S5ForSequenceClassification",
+    "S5Model",
 ]
 
 
@@ -100,3 +115,4 @@ _register(
     ),
 )
 _register(LRUConfig, (LRUModel, LRUForMaskedLM, LRUForCausalLM, LRUForPreTraining, LRUForSequenceClassification))
+_register(S5Config, (S5Model, S5ForMaskedLM, S5ForCausalLM, S5ForPreTraining, S5ForSequenceClassification))
