@@ -83,6 +83,14 @@ def test_evaluating_and_predicting(classifier, tmp_path, capsys):
     assert code == 0 and len((tmp_path / "answers.jsonl").read_text().splitlines()) == 32
 
 
+def test_a_fresh_command_opens_what_another_left(classifier):
+    code = "import sys; sys.argv[0] = 'hf-longseq'; from hf_longseq.cli.main import main; sys.exit(main())"
+    words = ["predict", "--model", str(classifier), "--limit", "1"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["index"] == 0
+
+
 def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_path, capsys):
     words = [
         "spt",

@@ -21,8 +21,10 @@ def assert_same_weights(first, second):
         assert torch.equal(first[name], second[name]), name
 
 
-@pytest.mark.parametrize("arch", ["s4", "dlr", "transformer"])
-@pytest.mark.parametrize("task", ["waves", "heights", "tags", "twins"])
+@pytest.mark.parametrize(
+    "arch, task",
+    [("s4", "waves"), ("s4", "heights"), ("s4", "tags"), ("s4", "twins"), ("dlr", "waves"), ("transformer", "twins")],
+)
 def test_pretraining_then_finetuning_gives_a_folder_that_the_auto_class_opens(tiny, tmp_path, arch, task):
     recipe = tiny(task=task, arch=arch)
     first = pretrain(recipe, tmp_path / "pretrained")
@@ -60,6 +62,25 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny, tmp_
     a, b, c = (pretrain(recipe, tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
     assert_same_weights(a.output_dir, b.output_dir)
     assert a.metrics["validation"] == b.metrics["validation"] != c.metrics["validation"]
+
+
+def test_workers_that_prepare_batches_change_nothing(tiny, tmp_path):
+    alone, helped = (pretrain(tiny(pretrain={"num_workers": n}), tmp_path / str(n)) for n in (0, 2))
+    assert_same_weights(alone.output_dir, helped.output_dir)
+
+
+@pytest.mark.parametrize("phase, section", [(pretrain, "pretrain"), (finetune, "scratch")])
+def test_accumulation_over_small_batches_gives_the_steps_of_the_large_batch(tiny, tmp_path, phase, section):
+    large, small = (phase(tiny(**{section: {"micro_batch_size": n}}), tmp_path / str(n)) for n in (8, 2))
+    large, small = weights(large.output_dir), weights(small.output_dir)
+    for name in large:
+        torch.testing.assert_close(small[name], large[name], rtol=1e-4, atol=1e-5)
+
+
+def test_bf16_and_recomputation_run_and_leave_float32_weights(tiny, tmp_path):
+    options = {"precision": "bf16", "gradient_checkpointing": True}
+    result = pretrain(tiny(task="tags", pretrain=options), tmp_path / "run")
+    assert {tensor.dtype for tensor in weights(result.output_dir).values()} == {torch.float32}
 
 
 @pytest.mark.parametrize("phase", [pretrain, finetune])

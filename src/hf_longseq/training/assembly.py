@@ -22,6 +22,7 @@ from transformers import (
     TrainingArguments,
 )
 
+import hf_longseq.models  # noqa: F401  registers the architectures in command-line processes
 from hf_longseq.data.collators import (
     DataCollatorForCausalDenoising,
     DataCollatorForMaskedDenoising,
@@ -199,6 +200,7 @@ def training_arguments(
         lr_scheduler_type=SCHEDULES[section.schedule],
         max_grad_norm=section.max_grad_norm,
         bf16=section.precision == "bf16",
+        use_cpu=not torch.accelerator.is_available(),  # said openly, or bf16 on a CPU is refused
         dataloader_num_workers=section.num_workers,
         dataloader_persistent_workers=section.num_workers > 0,
         dataloader_pin_memory=torch.cuda.is_available(),

@@ -119,6 +119,7 @@ class DenoisingMetrics:
     def __init__(self, causal: bool = False, documents: int = 1):
         self.causal = causal
         self.documents = documents
+        self._metrics = {name: load_metric(name) for name in ("masked_accuracy", "masked_mae")}
         self._batches: list[np.ndarray] = []
         self._continuous = False
 
@@ -154,9 +155,9 @@ class DenoisingMetrics:
         scored = counts[:, 0].astype(np.int64)
         loss = float(counts[:, 2].sum() / max(scored.sum(), 1))
         if self._continuous:
-            metric = load_metric("masked_mae").compute(predictions=counts[:, 2], references=scored)
+            metric = self._metrics["masked_mae"].compute(predictions=counts[:, 2], references=scored)
         else:
-            metric = load_metric("masked_accuracy").compute(
+            metric = self._metrics["masked_accuracy"].compute(
                 predictions=counts[:, 1].astype(np.int64), references=scored
             )
         return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
@@ -183,7 +184,7 @@ class ClassificationMetrics:
 
     def __init__(self, problem_type: str, metrics: tuple[str, ...] | None = None):
         self.problem_type = problem_type
-        self.metrics = metrics or self.FITTING[problem_type]
+        self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
         self._logits: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
 
@@ -202,8 +203,8 @@ class ClassificationMetrics:
         if self.problem_type == "regression":
             decided, labels = decided.reshape(-1), labels.reshape(-1)
         result = {"exact_loss": loss}
-        for name in self.metrics:
-            result |= load_metric(name).compute(predictions=decided, references=labels.astype(decided.dtype))
+        for metric in self._metrics:
+            result |= metric.compute(predictions=decided, references=labels.astype(decided.dtype))
         return result
 
     def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
