@@ -76,14 +76,16 @@ class S4Mixer(nn.Module):
         init.normal_(self.skip_D)
 
     def discrete_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
-        """The discretised model and its read-out rows (D, H, N), float32."""
-        log_dt, a_real, a_imag = self.log_dt.float(), self.log_neg_A_real.float(), self.A_imag.float()
-        check_finite(self, (log_dt, a_real, a_imag, self.input_B, self.output_C, self.low_rank_P))
+        """The discretised model (float64 where the device has it) and its read-out rows (D, H, N), float32."""
+        parts = (self.log_dt, self.log_neg_A_real, self.A_imag, self.input_B, self.low_rank_P)
+        check_finite(self, (*parts, self.output_C))
+        wide = torch.float32 if self.log_dt.device.type == "mps" else torch.float64
+        log_dt, a_real, a_imag, b_Sn2, p_Sn2 = (None if part is None else part.to(wide) for part in parts)
         repeats = log_dt.shape[0] // a_real.shape[0]
-        w_Sn2 = torch.stack((-a_real.exp(), a_imag), dim=-1)
-        w_Hn2, b_Hn2 = w_Sn2.repeat(repeats, 1, 1), self.input_B.float().repeat(repeats, 1, 1)
-        p_Hn2 = None if self.low_rank_P is None else self.low_rank_P.float().repeat(repeats, 1, 1)
-        return discretise(log_dt, w_Hn2, b_Hn2, p_Hn2), real_readout(self.output_C.float())
+        w_Hn2 = torch.stack((-a_real.exp(), a_imag), dim=-1).repeat(repeats, 1, 1)
+        p_Hn2 = None if p_Sn2 is None else p_Sn2.repeat(repeats, 1, 1)
+        system = discretise(log_dt, w_Hn2, b_Sn2.repeat(repeats, 1, 1), p_Hn2)
+        return system, real_readout(self.output_C.float())
 
     def forward(
         self,
