@@ -17,8 +17,11 @@ from datasets import DatasetDict, Features
 
 from hf_longseq.data.generate import MANIFEST, read_folder
 from hf_longseq.data.task import cache_directory
+from hf_longseq.errors import HfLongSeqError
 
-# A function that yields (split, columns of some rows), split after split.
+SPLITS = ("train", "validation", "test")
+
+# A function that yields (split, columns of some rows).
 Chunks = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
 
 
@@ -43,8 +46,7 @@ def load_converted(
     folder = Path(cache_dir or cache_directory()) / name / f"converted-{digest}"
     if not (folder / MANIFEST).exists():
         _convert(folder, description, features, chunks)
-    rows = json.loads((folder / MANIFEST).read_text())["rows"]
-    return read_folder(folder, list(rows), cache_dir)
+    return read_folder(folder, SPLITS, cache_dir)
 
 
 def fingerprint(files: Iterable[Path]) -> list[tuple[str, int, int]]:
@@ -82,6 +84,9 @@ def _convert(folder: Path, description: dict, features: Features, chunks: Chunks
             rows[split] += len(table)
         for writer in writers.values():
             writer.close()
+        for split in SPLITS:
+            if not rows.get(split):
+                raise HfLongSeqError(f"The source of {folder.parent.name} has no {split} examples: is it complete?")
         (temporary / MANIFEST).write_text(json.dumps({"depends_on": description, "rows": rows}, indent=1) + "\n")
         if folder.exists():  # another process was faster, or an old folder without manifest is in the way
             if (folder / MANIFEST).exists():

@@ -13,13 +13,16 @@ released files have no seed, so they cannot be reproduced byte for byte, only in
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
+from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
+from hf_longseq.data.lra_release import LISTOPS_FILES, LraRelease, listops_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -31,6 +34,8 @@ CLOSE_ID = VOCABULARY.index("X")
 
 OPERATOR_PROBABILITY = 0.25
 MAX_TREES = 2_000_000
+
+RELEASED = {"source": "the Long Range Arena release", "note": ""}
 
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list("0123456789"))})
 
@@ -44,9 +49,10 @@ def load(
     max_args: int = 10,
     seed: int = 0,
     num_workers: int | None = None,
+    data_dir: str | None = None,
     cache_dir: str | None = None,
 ) -> tuple[DatasetDict, TaskSpec]:
-    """Generate (once) and load ListOps.
+    """Generate (once) and load ListOps, or read the released files.
 
     Args:
         train_examples: Examples in train.
@@ -56,10 +62,21 @@ def load(
         max_args: Most arguments of an operator.
         seed: Seed of the whole set.
         num_workers: Processes; any number gives the same data.
+        data_dir: The released `lra_release.gz`, or a folder with basic_train.tsv, basic_val.tsv and basic_test.tsv at
+            any depth; then only `max_length` (a cut, end-of-sequence token included) counts.
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
+    if data_dir is not None:
+        return _load_released(data_dir, max_length, cache_dir), replace(task_spec(max_length), **RELEASED)
     task = listops_task(train_examples, eval_examples, min_length, max_length, max_depth, max_args, seed)
     return load_generated(task, cache_dir, num_workers), task_spec(max_length)
+
+
+def _load_released(data_dir: str, max_length: int, cache_dir: str | None) -> DatasetDict:
+    release = LraRelease(data_dir)
+    sources = release.sources(LISTOPS_FILES.values())
+    depends_on = {"version": 1, "max_length": max_length, "files": fingerprint(sources)}
+    return load_converted("listops", depends_on, FEATURES, lambda: listops_rows(release, max_length), cache_dir)
 
 
 def task_spec(max_length: int = 2_000) -> TaskSpec:

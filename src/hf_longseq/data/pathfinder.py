@@ -11,13 +11,16 @@ import hashlib
 import importlib.util
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from datasets import DatasetDict
 
+from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
+from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinder_rows
 from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -40,9 +43,12 @@ def load(
     tokens: bool = False,
     num_levels: int | None = 256,
     num_workers: int | None = None,
+    data_dir: str | None = None,
     cache_dir: str | None = None,
 ) -> tuple[DatasetDict, TaskSpec]:
-    """Generate (once) and load Pathfinder; fast with numba (`pip install numba`), some 50 times slower without.
+    """Generate (once) and load Pathfinder, or read the released pictures.
+
+    Drawing is fast with numba (`pip install numba`), and some 50 times slower without.
 
     Args:
         size: Pixels a side: 32, 64, 128 or 256.
@@ -57,19 +63,39 @@ def load(
         tokens: Grey levels as token ids instead of values.
         num_levels: What pretraining predicts from values: 256 grey levels (as the paper does), None for L1.
         num_workers: Processes; any number gives the same data.
+        data_dir: The released `lra_release.gz`, or a folder with its pathfinder folders at any depth; then only size
+            and contour_length count of what is above.
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
-    task = pathfinder_task(size, contour_length, margins, lra_compat, train_examples, eval_examples, seed)
     spec = pixel_form(task_spec(size), tokens, num_levels)
+    if data_dir is not None:
+        splits = _load_released(data_dir, size, contour_length, cache_dir)
+        return pixel_rows(splits, spec), replace(spec, source="the Long Range Arena release", note="")
     if importlib.util.find_spec("numba") is None:
         logger.warning("numba is missing: pictures are drawn some 50 times slower; run `pip install numba`.")
+    task = pathfinder_task(size, contour_length, margins, lra_compat, train_examples, eval_examples, seed)
     # Compiled here once, the code is inherited by the processes that draw.
     make_rows(task.parameters, seed, [0])
     return pixel_rows(load_generated(task, cache_dir, num_workers), spec), spec
 
 
+def _load_released(data_dir: str, size: int, contour_length: int, cache_dir: str | None) -> DatasetDict:
+    release = LraRelease(data_dir)
+    sources = release.sources([f"{pathfinder_folder(size, contour_length)}/metadata/*.npy"])
+    depends_on = {"version": 1, "size": size, "contour_length": contour_length, "files": fingerprint(sources)}
+    return load_converted(
+        NAMES[size],
+        depends_on,
+        pixel_features(LABELS),
+        lambda: pathfinder_rows(release, size, contour_length),
+        cache_dir,
+    )
+
+
 def task_spec(size: int) -> TaskSpec:
     """Description of Pathfinder with pictures of `size` pixels a side."""
+    if size not in NAMES:
+        raise HfLongSeqError(f"size is {size}: Pathfinder pictures have {', '.join(map(str, NAMES))} pixels a side.")
     return TaskSpec(
         name=NAMES[size],
         modality="values",
@@ -95,8 +121,6 @@ def pathfinder_task(
     seed: int = 0,
 ) -> GeneratedTask:
     """Check the parameters and describe the set to generate."""
-    if size not in NAMES:
-        raise HfLongSeqError(f"size is {size}: Pathfinder pictures have {', '.join(map(str, NAMES))} pixels a side.")
     settings, _ = _drawing(size)
     margins = settings.margins if margins is None else tuple(margins)
     if not margins or not set(margins) <= {1, 2, 3}:

@@ -1,0 +1,181 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""BIDMC: heart rate, respiratory rate or oxygen saturation from 32 s of PPG and ECG; regression, 4,000 steps x 2.
+
+The windows of one patient overlap by more than 90 %. The published results shuffle them all, so that a model is tested
+on windows that it has nearly seen; `split="patient"` keeps all windows of a recording together. The files name no
+patient: windows belong to the same recording if they share stretches of samples.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import DatasetDict, Features, List, Value
+
+from hf_longseq.data.converted import fingerprint, list_array, load_converted
+from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.errors import HfLongSeqError
+
+RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}
+SPLITS = ("patient", "published", "original")
+FEATURES = Features({"input_values": List(List(Value("float32"))), "labels": Value("float32")})
+STRETCH = 16
+CHUNK = 200
+
+
+def load(
+    target: str = "HR", split: str = "patient", data_dir: str | None = None, cache_dir: str | None = None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the windows.
+
+    Args:
+        target: "HR", "RR" or "SpO2".
+        split: "patient" (70/15/15 of the recordings), "published" (all windows shuffled, 70/15/15) or "original" (the
+            file's test windows, validation the last seventh of train).
+        data_dir: Folder with BIDMC32<target>_TRAIN.ts and _TEST.ts at any depth.
+        cache_dir: Where the parsed windows are kept; default: `cache_directory()`.
+    """
+    if split not in SPLITS:
+        raise HfLongSeqError(f"split is {split!r}: use {', '.join(map(repr, SPLITS))}.")
+    files = _find(target, Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / "bidmc")
+
+    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+        windows, targets = zip(*(row for file in files for row in read_ts(file)), strict=True)
+        in_train_file = sum(1 for _ in read_ts(files[0])) if split == "original" else 0
+        for name, chosen in _split(list(windows), split, in_train_file).items():
+            for start in range(0, len(chosen), CHUNK):
+                some = chosen[start : start + CHUNK]
+                yield (
+                    name,
+                    {
+                        "input_values": list_array([windows[i] for i in some], pa.float32()),
+                        "labels": pa.array([targets[i] for i in some], pa.float32()),
+                    },
+                )
+
+    depends_on = {"version": 1, "target": target, "split": split, "files": fingerprint(files)}
+    splits = load_converted(f"bidmc-{target.lower()}", depends_on, FEATURES, chunks, cache_dir)
+    return splits, task_spec(target, split)
+
+
+def task_spec(target: str, split: str) -> TaskSpec:
+    """Description of the task for one target and way of splitting."""
+    notes = {
+        "patient": "split by recording; the published results shuffle overlapping windows, so their errors are lower",
+        "published": "overlapping windows of a patient are in train and test, as in the published results",
+        "original": "the archive's own test windows",
+    }
+    return TaskSpec(
+        name=f"bidmc-{target.lower()}",
+        modality="values",
+        max_length=4000,
+        num_channels=2,
+        problem_type="regression",
+        metric="rmse",
+        mask_ratio=0.25,
+        source=f"BIDMC32{target}, Monash, UEA and UCR time series regression archive",
+        license="ODC-By 1.0",
+        note=notes[split],
+    )
+
+
+def _find(target: str, folder: Path) -> list[Path]:
+    names = [f"BIDMC32{target}_{part}.ts" for part in ("TRAIN", "TEST")]
+    found = [path for name in names for path in sorted(folder.rglob(name))[:1]]
+    if len(found) < 2:
+        base = f"https://zenodo.org/records/{RECORDS[target]}/files"
+        commands = " && ".join(f"curl -C - -L --create-dirs -o {folder}/{name} {base}/{name}" for name in names)
+        raise MissingDataError(f"{folder} lacks {' or '.join(names)}: run `{commands}`.")
+    return found
+
+
+def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:
+    """Windows (L, C) float32 and targets of a .ts file: dimensions separated by colons, the target last."""
+    in_data = False
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            line = line.strip()
+            if not in_data:
+                in_data = line.lower() == "@data"
+                continue
+            if not line:
+                continue
+            *dimensions, target = line.split(":")
+            try:
+                channels = [np.array(dimension.split(","), dtype=np.float32) for dimension in dimensions]
+                value = float(target)
+            except ValueError as error:
+                raise HfLongSeqError(
+                    f"{file}, line {number}, is no row of numbers ({error}): get it again."
+                ) from error
+            lengths = sorted({len(channel) for channel in channels})
+            if len(channels) != 2 or len(lengths) != 1:
+                raise HfLongSeqError(
+                    f"{file}, line {number}, has {len(channels)} dimensions of lengths {lengths}: "
+                    "expected 2 of equal length."
+                )
+            window = np.stack(channels, axis=1)
+            if not np.isfinite(window).all() or not np.isfinite(value):
+                raise HfLongSeqError(f"{file}, line {number}, holds a missing value: remove the line.")
+            yield window, value
+    if not in_data:
+        raise HfLongSeqError(f"{file} has no line '@data': it is no .ts file, get it again.")
+
+
+def _split(windows: list[np.ndarray], split: str, in_train_file: int) -> dict[str, np.ndarray]:
+    """Indices of the windows of train, validation and test."""
+    count = len(windows)
+    if split == "original":
+        first = in_train_file - in_train_file // 7
+        bounds = np.split(np.arange(count), [first, in_train_file])
+        return dict(zip(("train", "validation", "test"), bounds, strict=True))
+    if split == "published":
+        # What scikit-learn's train_test_split does with random_state 0, then 1.
+        order = np.random.RandomState(0).permutation(count)
+        held_out, train = np.split(order, [-(-3 * count // 10)])
+        again = np.random.RandomState(1).permutation(len(held_out))
+        test, validation = np.split(held_out[again], [-(-len(held_out) // 2)])
+        return {"train": train, "validation": validation, "test": test}
+    groups = recordings(windows)
+    names = np.random.RandomState(0).permutation(groups.max() + 1)
+    if len(names) < 3:
+        raise HfLongSeqError(f"The windows come from {len(names)} recording(s): a split by patient needs at least 3.")
+    held_out = max(1, round(0.15 * len(names)))
+    parts = np.split(names, [len(names) - 2 * held_out, len(names) - held_out])
+    return {
+        name: np.flatnonzero(np.isin(groups, part))
+        for name, part in zip(("train", "validation", "test"), parts, strict=True)
+    }
+
+
+def recordings(windows: list[np.ndarray]) -> np.ndarray:
+    """Number of the recording that each window was cut from: windows that share stretches of samples go together.
+
+    Stretches begin where the samples themselves say so (a sample whose hash is a multiple of 32), hence at the same
+    place in every window that contains them.
+    """
+    parent = list(range(len(windows)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    first_with: dict[bytes, int] = {}
+    for index, window in enumerate(windows):
+        signal = np.ascontiguousarray(window, dtype=np.float32)
+        codes = signal.view(np.uint32).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
+        for start in np.flatnonzero((codes[:, 0] ^ codes[:, 1]) % 32 == 0):
+            stretch = signal[start : start + STRETCH]
+            # A flat stretch says nothing about where it is from.
+            if len(stretch) < STRETCH or len(np.unique(stretch[:, 0])) < STRETCH // 2:
+                continue
+            digest = hashlib.blake2b(stretch.tobytes(), digest_size=12).digest()
+            parent[root(index)] = root(first_with.setdefault(digest, index))
+    roots = [root(index) for index in range(len(windows))]
+    return np.unique(roots, return_inverse=True)[1]

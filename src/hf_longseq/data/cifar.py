@@ -1,0 +1,142 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Image (grey) and scifar (colour): CIFAR-10 pixel by pixel, 10 classes, 45,000/5,000/10,000 images of 1,024 steps.
+
+Validation is a tenth of train, chosen as in the published results (torch, seed 42). Grey images are scaled by the mean
+and deviation of those results; colour images get one such scale for the three channels, not one for each.
+"""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import DatasetDict
+
+from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.parquet_source import find_parquet, read_batches
+from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+REPO_ID = "uoft-cs/cifar10"
+LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+BINARY_FILES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
+RECORD = 1 + 3 * 1024
+# (0 - mean) / std and (1 - mean) / std: where grey levels 0 and 255 end up.
+GREY_RANGE = tuple((level - 122.6 / 255) / (61.0 / 255) for level in (0.0, 1.0))
+COLOUR_RANGE = tuple((level - 0.4734) / 0.2517 for level in (0.0, 1.0))
+
+
+def load(
+    grey: bool = True,
+    tokens: bool = False,
+    num_levels: int | None = None,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load CIFAR-10 as sequences.
+
+    Args:
+        grey: One channel (the Image task); else three (sCIFAR).
+        tokens: Grey levels as token ids instead of values.
+        num_levels: What pretraining predicts from values: None for L1 (as the paper does), 256 for grey levels.
+        data_dir: Folder with the parquet files of uoft-cs/cifar10 or with the unpacked `cifar-10-binary.tar.gz` at any
+            depth; default: the Hub.
+        cache_dir: Where the converted images are kept; default: `cache_directory()`.
+    """
+    spec = pixel_form(task_spec(grey), tokens, num_levels)
+    binary = _find_binary(data_dir)
+    files = binary or find_parquet(REPO_ID, ("train", "test"), data_dir, cache_dir)
+    read = _read_binary if binary else _read_parquet
+
+    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+        images, labels = read(files["train"], grey)
+        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(42)).numpy()
+        in_train = int(0.9 * len(images))
+        for split, chosen in (("train", order[:in_train]), ("validation", order[in_train:])):
+            yield split, pixel_columns(images[chosen], labels[chosen])
+        yield "test", pixel_columns(*read(files["test"], grey))
+
+    depends_on = {"version": 1, "grey": grey, "files": fingerprint([*files["train"], *files["test"]])}
+    features = pixel_features(LABELS, 1 if grey else 3)
+    return pixel_rows(load_converted(spec.name, depends_on, features, chunks, cache_dir), spec), spec
+
+
+def task_spec(grey: bool) -> TaskSpec:
+    """Description of the Image task or of sCIFAR, as values."""
+    return TaskSpec(
+        name="image" if grey else "scifar",
+        modality="values",
+        max_length=1024,
+        num_channels=1 if grey else 3,
+        labels=LABELS,
+        mask_ratio=0.5,
+        value_range=GREY_RANGE if grey else COLOUR_RANGE,
+        image_shape=(32, 32),
+        source=f"CIFAR-10, Hugging Face Hub, {REPO_ID}",
+        license="as stated by the authors of CIFAR-10",
+    )
+
+
+def _find_binary(data_dir: str | None) -> dict[str, list[Path]] | None:
+    if data_dir is None:
+        return None
+    found = {
+        split: [path for name in names for path in sorted(Path(data_dir).rglob(name))[:1]]
+        for split, names in BINARY_FILES.items()
+    }
+    if not found["train"] and not found["test"]:
+        return None
+    for split, names in BINARY_FILES.items():
+        if len(found[split]) != len(names):
+            raise HfLongSeqError(f"{data_dir} holds some of {', '.join(names)} but not all: unpack the archive again.")
+    return found
+
+
+def _read_binary(files: list[Path], grey: bool) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = [], []
+    for file in files:
+        records = np.fromfile(file, dtype=np.uint8)
+        if len(records) == 0 or len(records) % RECORD:
+            raise HfLongSeqError(
+                f"{file} has {len(records)} bytes, no multiple of {RECORD}: unpack the archive again."
+            )
+        records = records.reshape(-1, RECORD)
+        if records[:, 0].max() > 9:
+            raise HfLongSeqError(f"{file} holds label {records[:, 0].max()}: expected 0..9, unpack the archive again.")
+        labels.append(records[:, 0].astype(np.int64))
+        images.append(records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+    colour = np.concatenate(images)
+    return (to_grey(colour) if grey else np.ascontiguousarray(colour)), np.concatenate(labels)
+
+
+def _read_parquet(files: list[Path], grey: bool) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = [], []
+    for batch in read_batches(files, ["img", "label"]):
+        for row in batch.column("img").to_pylist():
+            images.append(_decode(row["bytes"], f"{files[0].parent}, image {len(images)},"))
+        labels += batch.column("label").to_pylist()
+    colour = np.stack(images)
+    return (to_grey(colour) if grey else colour), np.array(labels)
+
+
+def _decode(content: bytes, where: str) -> np.ndarray:
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            pixels = np.asarray(image.convert("RGB"))
+    except OSError as error:
+        raise HfLongSeqError(f"{where} is no readable picture: download {REPO_ID} again.") from error
+    if pixels.shape != (32, 32, 3):
+        raise HfLongSeqError(f"{where} has shape {pixels.shape}, not (32, 32, 3): it is not CIFAR-10.")
+    return pixels
+
+
+def to_grey(images: np.ndarray) -> np.ndarray:
+    """Luma (B, H, W) uint8 of RGB images (B, H, W, 3), with the weights and the rounding of Pillow's mode L."""
+    red, green, blue = (images[..., channel].astype(np.uint32) for channel in range(3))
+    return ((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16).astype(np.uint8)

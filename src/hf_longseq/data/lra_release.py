@@ -1,0 +1,253 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the Long Range Arena release: `lra_release.gz` (a tar archive in spite of its name) or the unpacked folder.
+
+What is looked for is found at any depth, because copies of the archive nest it differently. Nothing is written to disk
+from an archive, and nothing in it is executed: the `.npy` files of Pathfinder are plain text and are read as such.
+"""
+
+import io
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.pixels import pixel_columns
+from hf_longseq.data.task import MissingDataError
+from hf_longseq.errors import HfLongSeqError
+
+URL = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
+LISTOPS_FILES = {"train": "basic_train.tsv", "validation": "basic_val.tsv", "test": "basic_test.tsv"}
+AAN_FILES = {
+    "train": "new_aan_pairs.train.tsv",
+    "validation": "new_aan_pairs.eval.tsv",
+    "test": "new_aan_pairs.test.tsv",
+}
+CHUNK = 1000
+
+
+class LraRelease:
+    """The release, packed or unpacked.
+
+    Args:
+        place: The archive, or a folder that contains the release or the archive at any depth.
+    """
+
+    def __init__(self, place: str | Path):
+        self.place = Path(place)
+        self.archive: Path | None = None
+        if self.place.is_file():
+            self.archive = self.place
+        elif not self.place.is_dir():
+            raise MissingDataError(f"{self.place} does not exist: run `curl -C - -LO {URL}` and name what it wrote.")
+
+    def sources(self, names: Iterable[str]) -> list[Path]:
+        """Files on disk that stand for the data: the archive, or the files with these names (for fingerprints)."""
+        names = list(names)
+        if self.archive is None:
+            found = [path for name in names for path in [self._deepest(name)] if path is not None]
+            if found:
+                return found
+            packed = sorted(self.place.rglob("lra_release*.gz"))
+            if not packed:
+                raise MissingDataError(
+                    f"{self.place} holds none of {', '.join(names)} at any depth: run `curl -C - -LO {URL}` and name "
+                    "the file that it writes."
+                )
+            self.archive = packed[0]
+        return [self.archive]
+
+    def _deepest(self, name: str) -> Path | None:
+        """The innermost of several copies: the outer one is broken in some mirrors."""
+        return max(sorted(self.place.rglob(name)), key=lambda path: len(path.parts), default=None)
+
+    def lines(self, names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+        """File name, number and text of every line of these files, one file after the other, in any order."""
+        missing = set(names)
+        with self._readable():
+            for name, stream in self._members(missing) if self.archive else self._open(missing):
+                if name not in missing:
+                    continue
+                missing = missing - {name}
+                for number, line in enumerate(stream, start=1):
+                    yield name, number, line.decode("utf-8", errors="replace").rstrip("\r\n")
+                if not missing:
+                    return
+        if missing:
+            raise MissingDataError(f"{self.archive or self.place} lacks {min(missing)}: get it again from {URL}.")
+
+    def files(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        """Path (from `folder` on) and content of every file below the folder with this path ending."""
+        if self.archive is not None:
+            with self._readable():
+                for path, stream in self._members():
+                    if f"{folder}/" in path:
+                        yield path.split(f"{folder}/", 1)[1], stream.read()
+            return
+        root = self._deepest(folder)
+        if root is None:
+            raise MissingDataError(f"{self.place} holds no folder {folder} at any depth: get it from {URL}.")
+        for path in sorted(root.rglob("*")):
+            if path.is_file():
+                yield path.relative_to(root).as_posix(), path.read_bytes()
+
+    def _open(self, names: set[str]) -> Iterator[tuple[str, Any]]:
+        for name in sorted(names):
+            path = self._deepest(name)
+            if path is not None:
+                with path.open("rb") as stream:
+                    yield name, stream
+
+    def _members(self, names: set[str] | None = None) -> Iterator[tuple[str, Any]]:
+        """Files of the archive: all with their paths, or those with these names."""
+        with tarfile.open(self.archive, "r|*") as archive:
+            for member in archive:
+                name = member.name.rsplit("/", 1)[-1]
+                if member.isfile() and (names is None or name in names):
+                    yield (member.name if names is None else name), archive.extractfile(member)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Errors of a damaged archive as one sentence."""
+        try:
+            yield
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            raise HfLongSeqError(
+                f"{self.archive or self.place} is cut off or no tar archive ({error}): finish it with "
+                f"`curl -C - -LO {URL}`."
+            ) from error
+
+
+def _rows(release: LraRelease, files: dict[str, str], parse: Callable, columns: Callable) -> Iterator[tuple]:
+    """(split, columns of up to `CHUNK` rows) of text files; `parse` may skip a line by returning None."""
+    split_of = {name: split for split, name in files.items()}
+    rows: list = []
+    current = ""
+    for name, number, line in release.lines(files.values()):
+        if rows and (name != current or len(rows) == CHUNK):
+            yield split_of[current], columns(rows)
+            rows = []
+        current = name
+        row = parse(name, number, line)
+        if row is not None:
+            rows.append(row)
+    if rows:
+        yield split_of[current], columns(rows)
+
+
+def listops_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Columns of ListOps from its tsv files: parentheses dropped, brackets closed by X, end-of-sequence added."""
+    from hf_longseq.data.listops import EOS_ID, VOCABULARY
+
+    ids = {symbol: index for index, symbol in enumerate(VOCABULARY)} | {"]": VOCABULARY.index("X")}
+
+    def parse(name: str, number: int, line: str) -> tuple[list[int], int] | None:
+        source, label = _fields(line, 2, name, number)
+        if number == 1 and source == "Source":
+            return None
+        symbols = [symbol for symbol in source.split() if symbol not in "()"]
+        unknown = next((symbol for symbol in symbols if symbol not in ids), None)
+        if unknown is not None or not label.isdigit() or int(label) > 9:
+            what = f"symbol {unknown!r}" if unknown is not None else f"label {label!r}"
+            raise HfLongSeqError(f"{name}, row {number}, holds {what}: it is not the released ListOps file.")
+        return [ids[symbol] for symbol in symbols][: max_length - 1] + [EOS_ID], int(label)
+
+    def columns(rows: list[tuple[list[int], int]]) -> dict[str, pa.Array]:
+        return {
+            "input_ids": pa.array([ids for ids, _ in rows], pa.list_(pa.int32())),
+            "labels": pa.array([label for _, label in rows], pa.int64()),
+        }
+
+    return _rows(release, LISTOPS_FILES, parse, columns)
+
+
+def aan_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Columns of Retrieval from its tsv files (label, two ids, two texts; quotes mean nothing)."""
+
+    def parse(name: str, number: int, line: str) -> tuple[str, str, int]:
+        label, _, _, first, second = _fields(line, 5, name, number)
+        if label not in ("0", "1", "0.0", "1.0"):
+            raise HfLongSeqError(f"{name}, row {number}, has label {label!r}: expected 0 or 1.")
+        if not first or not second:
+            raise HfLongSeqError(f"{name}, row {number}, has an empty document: remove the row.")
+        # Only what is kept, for documents have some 30 kB.
+        return first[:max_length], second[:max_length], int(float(label))
+
+    def columns(rows: list[tuple[str, str, int]]) -> dict[str, pa.Array]:
+        return {
+            "input_ids": byte_text.encode_column([row[0] for row in rows], max_length),
+            "input_ids_2": byte_text.encode_column([row[1] for row in rows], max_length),
+            "labels": pa.array([row[2] for row in rows], pa.int64()),
+        }
+
+    return _rows(release, AAN_FILES, parse, columns)
+
+
+def pathfinder_folder(size: int, contour_length: int) -> str:
+    """Folder of a resolution and difficulty."""
+    return f"pathfinder{size}/" + ("curv_baseline" if contour_length == 6 else f"curv_contour_length_{contour_length}")
+
+
+def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+    """Columns of Pathfinder in the split of the published results: shuffled by torch with seed 42, cut 80/10/10."""
+    folder = f"pathfinder{size}/" + (
+        "curv_baseline" if contour_length == 6 else f"curv_contour_length_{contour_length}"
+    )
+    pictures: dict[str, bytes] = {}
+    metadata: dict[int, list[str]] = {}
+    for path, content in release.files(folder):
+        if path.endswith(".png"):
+            pictures[path] = content
+        elif path.startswith("metadata/") and path.endswith(".npy"):
+            metadata[int(Path(path).stem)] = content.decode("utf-8").splitlines()
+    listed = []
+    for stem in sorted(metadata):
+        for number, line in enumerate(metadata[stem], start=1):
+            where = f"{folder}/metadata/{stem}.npy, line {number},"
+            fields = line.split()
+            if len(fields) < 4 or fields[3] not in ("0", "1"):
+                raise HfLongSeqError(f"{where} reads {line[:60]!r}: expected folder, file, number, label 0 or 1, ...")
+            path = f"{fields[0]}/{fields[1]}"
+            if path not in pictures:
+                raise HfLongSeqError(f"{where} names {path}, which is missing: unpack the archive again.")
+            # The release has an empty picture, and everybody leaves it out.
+            if pictures[path]:
+                listed.append((path, int(fields[3])))
+    held_out = len(listed) // 10
+    order = torch.randperm(len(listed), generator=torch.Generator().manual_seed(42)).tolist()
+    first = len(order) - 2 * held_out
+    parts = {"train": order[:first], "validation": order[first : first + held_out], "test": order[first + held_out :]}
+    for split, chosen in parts.items():
+        for start in range(0, len(chosen), CHUNK):
+            some = [listed[index] for index in chosen[start : start + CHUNK]]
+            images = np.stack([_decode(pictures[path], size, f"{folder}/{path}") for path, _ in some])
+            yield split, pixel_columns(images, np.array([label for _, label in some]))
+
+
+def _decode(content: bytes, size: int, where: str) -> np.ndarray:
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            pixels = np.asarray(image.convert("L"))
+    except OSError as error:
+        raise HfLongSeqError(f"{where} is no readable picture: unpack the archive again.") from error
+    if pixels.shape != (size, size):
+        raise HfLongSeqError(f"{where} has shape {pixels.shape}, not {size} x {size}: it is not the released data.")
+    return pixels
+
+
+def _fields(line: str, count: int, name: str, number: int) -> list[str]:
+    fields = line.split("\t")
+    if len(fields) != count:
+        raise HfLongSeqError(
+            f"{name}, row {number}, has {len(fields)} columns instead of {count}: get the file again from {URL}."
+        )
+    return fields

@@ -1,0 +1,65 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the parquet files of a public data set: in a folder that the user names, or on the Hugging Face Hub."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hf_longseq.data.task import MissingDataError, cache_directory
+from hf_longseq.errors import HfLongSeqError
+
+
+def find_parquet(
+    repo_id: str, splits: tuple[str, ...], data_dir: str | None = None, cache_dir: str | None = None
+) -> dict[str, list[Path]]:
+    """Parquet files of each split.
+
+    Args:
+        repo_id: Data set on the Hub.
+        splits: Splits that are needed; a file belongs to the split with which its name begins.
+        data_dir: Folder to search at any depth; default: the Hub.
+        cache_dir: Where downloads are kept.
+
+    Raises:
+        MissingDataError: If a split has no file, with the command that downloads it.
+    """
+    target = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(repo_id).name
+    command = f"hf download {repo_id} --repo-type dataset --include '*.parquet' --local-dir {target}"
+    if data_dir is None and not target.exists():
+        folder = _download(repo_id, command)
+    else:
+        folder = target
+    found = {split: sorted(folder.rglob(f"{split}-*.parquet")) for split in splits}
+    for split, files in found.items():
+        if not files:
+            raise MissingDataError(f"{folder} holds no {split}-*.parquet of {repo_id}: run `{command}`.")
+    return found
+
+
+def _download(repo_id: str, command: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(snapshot_download(repo_id, repo_type="dataset", allow_patterns=["*.parquet"]))
+    except (OSError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise MissingDataError(f"{repo_id} could not be downloaded ({reason}): run `{command}`.") from error
+
+
+def read_batches(files: list[Path], columns: list[str], size: int = 1000) -> Iterator[pa.RecordBatch]:
+    """Rows of parquet files, in order, some at a time; a damaged file or a missing column is named."""
+    for file in files:
+        try:
+            reader = pq.ParquetFile(file)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise HfLongSeqError(f"{file} is not a complete parquet file: delete it and download it again.") from error
+        absent = [column for column in columns if column not in reader.schema_arrow.names]
+        if absent:
+            raise HfLongSeqError(
+                f"{file} has columns {reader.schema_arrow.names}, but not {absent[0]!r}: it is another data set."
+            )
+        yield from reader.iter_batches(batch_size=size, columns=columns)

@@ -1,0 +1,60 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Retrieval: does one paper of the ACL Anthology Network cite the other? Pairs of documents as bytes, 2 classes."""
+
+from datasets import ClassLabel, DatasetDict, Features, List, Value
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.lra_release import AAN_FILES, LraRelease, aan_rows
+from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+
+REPO_ID = "OpenNLPLab/lra"
+LABELS = ("unrelated", "linked")
+FEATURES = Features(
+    {"input_ids": List(Value("int32")), "input_ids_2": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))}
+)
+
+
+def load(
+    max_length: int = 4000, data_dir: str | None = None, cache_dir: str | None = None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the pairs, 147,086/18,090/17,437 in the release.
+
+    Args:
+        max_length: Documents are cut to this many steps, end-of-sequence id included.
+        data_dir: `lra_release.gz`, or a folder with new_aan_pairs.{train,eval,test}.tsv at any depth.
+        cache_dir: Where the encoded pairs are kept; default: `cache_directory()`.
+    """
+    byte_text.check_max_length(max_length)
+    target = cache_directory() if cache_dir is None else cache_dir
+    place = data_dir or f"{target}/downloads/aan"
+    try:
+        release = LraRelease(place)
+        sources = release.sources(AAN_FILES.values())
+    except MissingDataError as error:
+        raise MissingDataError(
+            f"The pairs (10.6 GB) are not in {place}: run `hf download {REPO_ID} --repo-type dataset "
+            f"--include '*new_aan_pairs*' --local-dir {place}`."
+        ) from error
+    depends_on = {"version": 1, "max_length": max_length, "files": fingerprint(sources)}
+    splits = load_converted("retrieval", depends_on, FEATURES, lambda: aan_rows(release, max_length), cache_dir)
+    return splits, task_spec(max_length)
+
+
+def task_spec(max_length: int = 4000) -> TaskSpec:
+    """Description of the task with documents cut to `max_length` steps."""
+    return TaskSpec(
+        name="retrieval",
+        modality="tokens",
+        max_length=max_length,
+        vocab_size=byte_text.VOCAB_SIZE,
+        pad_token_id=byte_text.PAD_ID,
+        mask_token_id=byte_text.MASK_ID,
+        eos_token_id=byte_text.EOS_ID,
+        labels=LABELS,
+        mask_ratio=0.15,
+        pair=True,
+        source="ACL Anthology Network, as in the Long Range Arena release",
+        license="as stated by the ACL Anthology Network",
+    )

@@ -1,0 +1,160 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Speech Commands: 35 spoken words from raw audio at 16 kHz, 84,843/9,981/11,005 clips of up to 16,000 steps.
+
+Read from the official archive (version 0.02) with its own lists of validation and test clips; the Hub's copy has
+another test split. Samples are plain numbers in [-1, 1] and short clips keep their length: the published results
+divide by 2^15 once more, then standardise every time step by itself, and fill up with zeros.
+"""
+
+import io
+import tarfile
+import wave
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import ClassLabel, DatasetDict, Features, List, Value
+
+from hf_longseq.data.converted import fingerprint, list_array, load_converted
+from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.errors import HfLongSeqError
+
+URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"
+RATE = 16_000
+LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}
+LABELS = tuple(
+    "bed cat down five forward go house left marvin no on right sheila tree up visual yes backward bird dog eight "
+    "follow four happy learn nine off one seven six stop three two wow zero".split()
+)
+CHUNK = 500
+
+
+def load(
+    subsample: int = 1, data_dir: str | None = None, cache_dir: str | None = None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the clips.
+
+    Args:
+        subsample: Keep every n-th sample; 2 gives the "zero-shot 8 kHz" test of the published results.
+        data_dir: The archive, or the folder into which it was unpacked.
+        cache_dir: Where the decoded clips are kept; default: `cache_directory()`.
+    """
+    if subsample < 1:
+        raise HfLongSeqError(f"subsample is {subsample}: use 1 for every sample, 2 for every second one.")
+    source = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(URL).name
+    if not source.exists():
+        raise MissingDataError(
+            f"Speech Commands (2.3 GB) is not at {source}: run `curl -C - -L --create-dirs -o {source} {URL}`."
+        )
+    sources = [source] if source.is_file() else [source / name for name in LISTS]
+    for path in sources:
+        if not path.exists():
+            raise MissingDataError(f"{source} lacks {path.name}: unpack {URL} there again.")
+    depends_on = {"version": 1, "subsample": subsample, "files": fingerprint(sources)}
+    features = Features({"input_values": List(Value("float32")), "labels": ClassLabel(names=list(LABELS))})
+    splits = load_converted("speech-commands", depends_on, features, lambda: _chunks(source, subsample), cache_dir)
+    return splits, task_spec(subsample)
+
+
+def task_spec(subsample: int = 1) -> TaskSpec:
+    """Description of the task with every `subsample`-th sample."""
+    return TaskSpec(
+        name="speech-commands",
+        modality="values",
+        max_length=-(-RATE // subsample),
+        num_channels=1,
+        labels=LABELS,
+        mask_ratio=0.25,
+        value_range=(-1.0, 1.0),
+        source=URL,
+        license="CC BY 4.0",
+        note="samples are plain numbers in [-1, 1]; the published results standardise every time step by itself",
+    )
+
+
+def _chunks(source: Path, subsample: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    split_of = _split_of(source)
+    rows: dict[str, list[tuple[np.ndarray, int]]] = {"train": [], "validation": [], "test": []}
+    for name, content in _clips(source):
+        word = name.split("/")[0]
+        split = split_of.get(name, "train")
+        rows[split].append((read_wave(content, name)[::subsample], LABELS.index(word)))
+        if len(rows[split]) == CHUNK:
+            yield split, _columns(rows[split])
+            rows[split] = []
+    for split, rest in rows.items():
+        if rest:
+            yield split, _columns(rest)
+
+
+def _columns(rows: list[tuple[np.ndarray, int]]) -> dict[str, pa.Array]:
+    return {
+        "input_values": list_array([samples for samples, _ in rows], pa.float32()),
+        "labels": pa.array([label for _, label in rows], pa.int64()),
+    }
+
+
+def _split_of(source: Path) -> dict[str, str]:
+    """Split of every clip that is not for training, from the archive's lists."""
+    lists: dict[str, str] = {}
+    if source.is_dir():
+        lists = {name: (source / name).read_text() for name in LISTS}
+    else:
+        for member, content in _members(source, lambda name: name in LISTS):
+            lists[member] = content.decode()
+            if len(lists) == len(LISTS):
+                break
+    for name in LISTS:
+        if name not in lists:
+            raise HfLongSeqError(f"{source} holds no {name}: it is not the archive from {URL}.")
+    return {clip.strip(): split for name, split in LISTS.items() for clip in lists[name].splitlines() if clip.strip()}
+
+
+def _is_clip(name: str) -> bool:
+    return name.endswith(".wav") and name.split("/")[0] in LABELS
+
+
+def _clips(source: Path) -> Iterator[tuple[str, bytes]]:
+    """Name ("word/file.wav") and content of every clip of the 35 words; background noise is left out."""
+    if source.is_file():
+        yield from _members(source, _is_clip)
+        return
+    for word in LABELS:
+        for path in sorted((source / word).glob("*.wav")):
+            yield f"{word}/{path.name}", path.read_bytes()
+
+
+def _members(source: Path, wanted) -> Iterator[tuple[str, bytes]]:
+    try:
+        with tarfile.open(source, "r|*") as archive:
+            for member in archive:
+                name = member.name.removeprefix("./")
+                if member.isfile() and wanted(name):
+                    yield name, archive.extractfile(member).read()
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise HfLongSeqError(
+            f"{source} is cut off or no archive ({error}): finish it with `curl -C - -L -o {source} {URL}`."
+        ) from error
+
+
+def read_wave(content: bytes, name: str) -> np.ndarray:
+    """Samples (L,) float32 in [-1, 1] of a 16-bit mono file at 16 kHz."""
+    try:
+        with wave.open(io.BytesIO(content)) as file:
+            rate, width, channels = file.getframerate(), file.getsampwidth(), file.getnchannels()
+            frames = file.readframes(file.getnframes())
+        samples = np.frombuffer(frames, dtype="<i2" if width == 2 else np.uint8)
+    except (wave.Error, EOFError, ValueError) as error:
+        raise HfLongSeqError(
+            f"{name} is no readable wave file ({error}): get the archive again from {URL}."
+        ) from error
+    if (rate, width, channels) != (RATE, 2, 1) or not 0 < len(samples) <= RATE:
+        raise HfLongSeqError(
+            f"{name} has {len(samples)} samples at {rate} Hz, {8 * width} bit, {channels} channel(s): expected up to "
+            f"{RATE} at {RATE} Hz, 16 bit, mono; get the archive again from {URL}."
+        )
+    return samples.astype(np.float32) / 32768

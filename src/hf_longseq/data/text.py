@@ -1,0 +1,101 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Text: the sentiment of IMDB film reviews, read byte by byte, 2 classes, up to 4,096 steps.
+
+The published results choose the model on the test split. Here validation is held out of train: a review belongs to it
+if the hash of its text falls into the first tenth, so that equal reviews stay together. The reviews without label are
+not used, since self-pretraining sees nothing but the task's own training data.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from datasets import ClassLabel, DatasetDict, Features, List, Value
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.parquet_source import find_parquet, read_batches
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+REPO_ID = "stanfordnlp/imdb"
+LABELS = ("neg", "pos")
+FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
+SPLITS = ("held_out", "published")
+
+
+def load(
+    max_length: int = 4096, split: str = "held_out", data_dir: str | None = None, cache_dir: str | None = None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the reviews.
+
+    Args:
+        max_length: Reviews are cut to this many steps, end-of-sequence id included.
+        split: "held_out", or "published": all of train, and the test split once more as validation.
+        data_dir: Folder with the parquet files of stanfordnlp/imdb; default: the Hub.
+        cache_dir: Where the encoded reviews are kept; default: `cache_directory()`.
+    """
+    byte_text.check_max_length(max_length)
+    if split not in SPLITS:
+        raise HfLongSeqError(f"split is {split!r}: use 'held_out' or 'published'.")
+    files = find_parquet(REPO_ID, ("train", "test"), data_dir, cache_dir)
+
+    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+        for batch in read_batches(files["train"], ["text", "label"]):
+            yield from _train_chunks(batch.to_pylist(), max_length, split)
+        for target in ("test",) if split == "held_out" else ("validation", "test"):
+            for batch in read_batches(files["test"], ["text", "label"]):
+                yield target, _columns(batch.to_pylist(), max_length)
+
+    depends_on = {
+        "version": 1,
+        "max_length": max_length,
+        "split": split,
+        "files": fingerprint([*files["train"], *files["test"]]),
+    }
+    return load_converted("text", depends_on, FEATURES, chunks, cache_dir), task_spec(max_length, split)
+
+
+def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
+    """Description of the task with reviews cut to `max_length` steps."""
+    published = "validation is the test split, as in the published results: its accuracy is no honest estimate"
+    held_out = "validation is held out of train; the published results choose the model on the test split"
+    return TaskSpec(
+        name="text",
+        modality="tokens",
+        max_length=max_length,
+        vocab_size=byte_text.VOCAB_SIZE,
+        pad_token_id=byte_text.PAD_ID,
+        mask_token_id=byte_text.MASK_ID,
+        eos_token_id=byte_text.EOS_ID,
+        labels=LABELS,
+        mask_ratio=0.15,
+        source=f"Hugging Face Hub, {REPO_ID}",
+        license="as stated by the Large Movie Review Dataset",
+        note=published if split == "published" else held_out,
+    )
+
+
+def _train_chunks(rows: list[dict], max_length: int, split: str) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+    validation = [split == "held_out" and is_held_out(row["text"]) for row in rows]
+    for name, wanted in (("train", False), ("validation", True)):
+        chosen = [row for row, held_out in zip(rows, validation, strict=True) if held_out == wanted]
+        if chosen:
+            yield name, _columns(chosen, max_length)
+
+
+def is_held_out(text: str) -> bool:
+    """Whether a training review belongs to validation: one in ten, decided by its text."""
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()[0] < 26
+
+
+def _columns(rows: list[dict], max_length: int) -> dict[str, pa.Array]:
+    outside = next((row["label"] for row in rows if row["label"] not in (0, 1)), None)
+    if outside is not None:
+        raise HfLongSeqError(f"A review of {REPO_ID} has label {outside!r}: expected 0 (neg) or 1 (pos).")
+    return {
+        "input_ids": byte_text.encode_column([row["text"] for row in rows], max_length),
+        "labels": pa.array([row["label"] for row in rows], pa.int64()),
+    }

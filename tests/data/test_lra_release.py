@@ -1,0 +1,129 @@
+"""The released files, unpacked or packed, on stand-ins in their formats: ListOps, Retrieval, Pathfinder."""
+
+import io
+import tarfile
+
+import numpy as np
+import pytest
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.collators import DataCollatorForMaskedDenoising
+from hf_longseq.data.listops import VOCABULARY
+from hf_longseq.data.lra_release import AAN_FILES, LISTOPS_FILES
+from hf_longseq.data.task import MissingDataError, load_task
+
+Image = pytest.importorskip("PIL.Image")
+
+LISTOPS_ROW = "( ( ( [MAX 2 ) 9 ) ] )\t9\r\n"
+PATHFINDER = "pathfinder32/curv_contour_length_14"
+
+
+def png(level, size=32):
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((size, size), level, np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def files():
+    """Name -> content, as in the archive (two folders deep)."""
+    content = {f"listops-1000/{name}": f"Source\tTarget\r\n{LISTOPS_ROW * 3}" for name in LISTOPS_FILES.values()}
+    for name in AAN_FILES.values():
+        content[f"tsv_data/{name}"] = '1.0\tA\tB\tthe "first paper\tthe second\n0.0\tA\tC\tone\ttwo\n'
+    for stem in (0, 1, 10):
+        lines = "".join(f"imgs/{stem} sample_{i}.png {i} {i % 2} 1.0 14 4 2 0.5 1 1\n" for i in range(10))
+        content[f"{PATHFINDER}/metadata/{stem}.npy"] = lines
+        for i in range(10):
+            content[f"{PATHFINDER}/imgs/{stem}/sample_{i}.png"] = png(200 if i % 2 else 30)
+    content[f"{PATHFINDER}/imgs/0/sample_3.png"] = b""  # the release has an empty picture
+    content = {name: text.encode() if isinstance(text, str) else text for name, text in content.items()}
+    return {f"lra_release/lra_release/{name}": text for name, text in content.items()}
+
+
+def write(files, place, packed):
+    place.mkdir(exist_ok=True)
+    if packed:
+        with tarfile.open(place / "lra_release.gz", "w:gz") as archive:
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        return place
+    for name, content in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    return place
+
+
+@pytest.fixture(params=[False, True], ids=["unpacked", "packed"])
+def release(files, tmp_path, request):
+    return write(files, tmp_path / "release", request.param)
+
+
+def load(name, release, **options):
+    return load_task(name, data_dir=str(release), cache_dir=str(release.parent / "cache"), **options)
+
+
+def test_listops(release):
+    splits, spec = load("listops", release)
+    row = splits["test"][0]
+    assert [VOCABULARY[i] for i in row["input_ids"]] == ["[MAX", "2", "9", "X", "<eos>"] and row["labels"] == 9
+    assert all(len(split) == 3 for split in splits.values()) and "release" in spec.source
+
+
+def test_retrieval(release):
+    splits, spec = load("retrieval", release, max_length=12)
+    row = splits["train"][0]
+    assert byte_text.decode(row["input_ids"]) == 'the "first ' and byte_text.decode(row["input_ids_2"]) == "the second"
+    assert splits["train"][:]["labels"].tolist() == [1, 0] and spec.pair
+    batch = DataCollatorForMaskedDenoising.from_task(spec)([splits["train"][i] for i in range(2)])
+    assert batch["input_ids"].shape == (4, 12)
+
+
+def test_pathfinder_splits_as_published_and_leaves_out_empty_pictures(release):
+    splits, spec = load("pathfinder", release)
+    assert {name: len(split) for name, split in splits.items()} == {"train": 25, "validation": 2, "test": 2}
+    for split in splits.values():
+        rows = split[:]
+        assert [values[0] for values in rows["input_values"]] == [200 if label else 30 for label in rows["labels"]]
+    assert splits["train"][0]["input_values"].shape == (1024,) and spec.num_levels == 256
+
+
+DAMAGE = [
+    ("listops", "listops-1000/basic_val.tsv", b"[MAX 2 9 ]\r\n", "basic_val.tsv, row 1, has 1 columns instead of 2"),
+    ("listops", "listops-1000/basic_val.tsv", b"Source\tTarget\r\n[AVG 2 9 ]\t5\r\n", r"row 2, holds symbol '\[AVG'"),
+    ("listops", "listops-1000/basic_test.tsv", b"Source\tTarget\r\n[MAX 2 9 ]\t12\r\n", "row 2, holds label '12'"),
+    ("retrieval", "tsv_data/new_aan_pairs.eval.tsv", b"1.0\tA\tB\ttext\n", "row 1, has 4 columns instead of 5"),
+    ("retrieval", "tsv_data/new_aan_pairs.eval.tsv", b"7\tA\tB\ta\tb\n", "row 1, has label '7'"),
+    ("retrieval", "tsv_data/new_aan_pairs.eval.tsv", b"1\tA\tB\ta\t\n", "row 1, has an empty document"),
+    ("pathfinder", f"{PATHFINDER}/metadata/1.npy", b"imgs/1 sample_0.png 0\n", "metadata/1.npy, line 1, reads"),
+    ("pathfinder", f"{PATHFINDER}/metadata/1.npy", b"imgs/1 sample_99.png 0 1\n", "sample_99.png, which is missing"),
+    ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", b"\x89PNG", "sample_2.png is no readable picture"),
+    ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", png(3, 16), r"sample_2.png has shape \(16, 16\)"),
+]
+
+
+@pytest.mark.parametrize(("task", "name", "content", "message"), DAMAGE, ids=[case[3] for case in DAMAGE])
+def test_damage_is_named_by_file_and_row_and_nothing_is_cached(task, name, content, message, files, tmp_path):
+    files[f"lra_release/lra_release/{name}"] = content
+    release = write(files, tmp_path / "release", packed=False)
+    with pytest.raises(ValueError, match=message):
+        load(task, release)
+    assert not list((tmp_path / "cache" / task).iterdir())
+
+
+@pytest.mark.parametrize("task", ["listops", "retrieval", "pathfinder"])
+def test_a_cut_off_archive_is_not_used(task, files, tmp_path):
+    release = write(files, tmp_path / "release", packed=True) / "lra_release.gz"
+    release.write_bytes(release.read_bytes()[: 150 if task != "pathfinder" else -300])
+    with pytest.raises(ValueError, match="cut off|lacks"):
+        load(task, release)
+    assert not list((tmp_path / "cache" / task).glob("converted-*"))
+
+
+@pytest.mark.parametrize("task", ["listops", "retrieval", "pathfinder"])
+def test_a_wrong_folder_names_the_command(task, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for place in ("empty", "nowhere"):
+        with pytest.raises(MissingDataError, match="run `(curl|hf download)"):
+            load(task, tmp_path / place)

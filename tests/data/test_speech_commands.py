@@ -1,0 +1,99 @@
+"""Speech Commands, on a stand-in archive in the official format."""
+
+import io
+import tarfile
+import wave
+
+import numpy as np
+import pytest
+
+from hf_longseq.data.collators import DataCollatorWithLongPadding
+from hf_longseq.data.speech_commands import LABELS
+from hf_longseq.data.task import load_task
+
+
+def clip(level, samples=1600, rate=16_000, channels=1):
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(np.full(samples, level, "<i2").tobytes())
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def files():
+    content = {f"{word}/speaker{i}_nohash_0.wav": clip(100 * LABELS.index(word)) for word in LABELS for i in range(3)}
+    content["bed/speaker0_nohash_0.wav"] = clip(5, samples=16_000)
+    content["_background_noise_/noise.wav"] = clip(1, samples=50_000)
+    content["validation_list.txt"] = "".join(f"{word}/speaker1_nohash_0.wav\n" for word in LABELS).encode()
+    content["testing_list.txt"] = "".join(f"{word}/speaker2_nohash_0.wav\n" for word in LABELS).encode()
+    return content
+
+
+def write(files, place, packed):
+    if packed:
+        path = place / "speech_commands_v0.02.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name, content in files.items():
+                member = tarfile.TarInfo(f"./{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        return path
+    for name, content in files.items():
+        (place / "speech" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "speech" / name).write_bytes(content)
+    return place / "speech"
+
+
+def load(source, cache, **options):
+    return load_task("speech-commands", data_dir=str(source), cache_dir=str(cache), **options)
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["archive", "folder"])
+def test_clips_are_split_by_the_lists_and_keep_their_length(files, tmp_path, packed):
+    splits, spec = load(write(files, tmp_path, packed), tmp_path / "cache")
+    assert all(len(split) == 35 for split in splits.values()) and len(spec.labels) == 35
+    for split in ("validation", "test"):
+        rows = splits[split][:]
+        first = np.array([values[0] for values in rows["input_values"]])
+        assert np.allclose(first * 32768, 100 * rows["labels"], atol=0.01)
+    batch = DataCollatorWithLongPadding.from_task(spec)([splits["train"][i] for i in range(35)])
+    assert batch["input_values"].shape == (35, 16_000, 1)
+    assert sorted(batch["attention_mask"].sum(1).tolist())[-2:] == [1600, 16_000]
+
+
+def test_every_second_sample(files, tmp_path):
+    splits, spec = load(write(files, tmp_path, True), tmp_path / "cache", subsample=2)
+    assert spec.max_length == 8000 and len(splits["test"][0]["input_values"]) == 800
+
+
+BAD = [
+    ({"bed/speaker0_nohash_0.wav": clip(1, rate=8000)}, "bed/speaker0_nohash_0.wav has 1600 samples at 8000 Hz"),
+    ({"bed/speaker0_nohash_0.wav": clip(1, channels=2)}, r"2 channel\(s\)"),
+    ({"bed/speaker0_nohash_0.wav": clip(1, samples=0)}, "has 0 samples"),
+    ({"bed/speaker0_nohash_0.wav": b""}, "no readable wave file"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD, ids=[case[1] for case in BAD])
+def test_bad_clips_are_named(change, message, files, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        load(write(files | change, tmp_path, True), tmp_path / "cache")
+    assert not list((tmp_path / "cache" / "speech-commands").iterdir())
+
+
+def test_a_cut_off_archive_is_not_used(files, tmp_path):
+    archive = write(files, tmp_path, True)
+    archive.write_bytes(archive.read_bytes()[:-500])
+    with pytest.raises(ValueError, match="cut off"):
+        load(archive, tmp_path / "cache")
+
+
+def test_missing_data_name_the_command(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"curl .*speech_commands_v0.02.tar.gz"):
+        load_task("speech-commands", cache_dir=str(tmp_path))
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(FileNotFoundError, match="lacks validation_list.txt"):
+        load(tmp_path / "wrong", tmp_path / "cache")
