@@ -5,9 +5,11 @@
 At toy size, two processes of one thread do more than one process of two.
 """
 
+import contextlib
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -37,12 +39,18 @@ def run_in_processes(
     relay.start()
     threads = max(1, cores // jobs)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(reports, threads))
+    others = set(multiprocessing.active_children())
     try:
-        futures = [pool.submit(_run_one, arm, recipes[arm.arch], str(output_dir)) for arm in arms]
+        with _interrupts_ignored():  # workers inherit this: Ctrl-C is for the parent, who ends them
+            futures = [pool.submit(_run_one, arm, recipes[arm.arch], str(output_dir)) for arm in arms]
         wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             if future.done():
                 future.result()
+    except KeyboardInterrupt:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+        raise
     except BrokenProcessPool:
         raise HfLongSeqError(
             f"a process of the comparison in {output_dir} was killed (out of memory?): start the same command again "
@@ -52,6 +60,18 @@ def run_in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
         stop.set()
         relay.join()
+
+
+@contextlib.contextmanager
+def _interrupts_ignored():
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _relay(reports, listener: Listener, stop: threading.Event) -> None:
@@ -66,10 +86,17 @@ def _relay(reports, listener: Listener, stop: threading.Event) -> None:
 def _start_worker(reports, threads: int) -> None:
     global _reports
     _reports = reports
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
     quiet_libraries()
+
+
+def _end_with_parent() -> None:
+    # A worker that outlived a killed parent would go on writing into folders that the next start claims.
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _run_one(arm: "Arm", recipe: "Recipe", output_dir: str) -> None:
