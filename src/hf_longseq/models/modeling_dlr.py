@@ -81,8 +81,7 @@ class DLRMixer(nn.Module):
             u_HBL = hidden_states.permute(2, 0, 1).float()
             if attention_mask is not None:
                 u_HBL = u_HBL * attention_mask
-            y_HBL = self._convolve(u_HBL, past_key_values) + self.skip_D.float()[:, None, None] * u_HBL
-            y_HBL = F.gelu(y_HBL).to(hidden_states.dtype)
+            y_HBL = F.gelu(self._convolve(u_HBL, past_key_values)).to(hidden_states.dtype)
         # the projection reads the transposed matrix in place
         projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
         return F.glu(projected, dim=-1).view(batch, length, channels), None
@@ -100,10 +99,13 @@ class DLRMixer(nn.Module):
         if state is not None and length == 1:
             state = mode_step(state, decay_N, omega_N, u_HBL[..., 0].t())
             memory.advance(state, 1)
-            return read_modes(state, weight_DHN2[0]).t()[..., None]
+            return (read_modes(state, weight_DHN2[0]).t() + self.skip_D.float()[:, None] * u_HBL[..., 0])[..., None]
 
-        kernel_RL = mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length)
-        y_HBL = long_convolution(u_HBL, kernel_RL.view(*weight_DHN2.shape[:2], length))
+        kernel_DHL = mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length)
+        kernel_DHL = kernel_DHL.view(*weight_DHN2.shape[:2], length)
+        # the skip is lag 0 of the kernel
+        skip_DHL = F.pad(self.skip_D.float()[None, :, None], (0, length - 1, 0, 0, 0, weight_DHN2.shape[0] - 1))
+        y_HBL = long_convolution(u_HBL, kernel_DHL + skip_DHL)
         if memory is None:
             return y_HBL
         reached = final_mode_state(u_HBL, decay_N, omega_N)

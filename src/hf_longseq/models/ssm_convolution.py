@@ -8,13 +8,14 @@ Complex numbers are carried as real pairs, so that a kernel Re(W Lambda^t) is on
 Axes: B batch, L length, H channels, D directions, N complex modes, T positions of a block, Q blocks, R rows.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 
 BLOCK = 128
 """Positions whose powers are computed one by one; all others are products of these with powers of Lambda^BLOCK."""
+
+SLAB = 1024
+"""Positions of a kernel that are made in one product; bounds the memory of the powers."""
 
 
 def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length: int) -> torch.Tensor:
@@ -46,10 +47,106 @@ def _powers(decay_N, omega_N, exponents):
     return (modulus * torch.cos(omega * t)).to(decay_N.dtype), (modulus * torch.sin(omega * t)).to(decay_N.dtype)
 
 
+class _ModeKernel(torch.autograd.Function):
+    """Kernel in slabs of positions. Powers of one slab serve all: the weights are rotated on to the next slab instead.
+
+    Nothing as large as modes x length is ever held. The gradient with respect to log Lambda needs
+    sum_t t g_t Lambda^t, which is one more product of the same kind, with the gradient weighted by t.
+    """
+
+    @staticmethod
+    def forward(ctx, weights_RN2, decay_N, omega_N, length):
+        ctx.save_for_backward(weights_RN2, decay_N, omega_N)
+        ctx.length = length
+        powers = mode_powers(decay_N, omega_N, 0, min(SLAB, length))
+        kernel = weights_RN2.new_empty(weights_RN2.shape[0], length)
+        for start in range(0, length, SLAB):
+            slab = kernel[:, start : start + SLAB]
+            real, imag = _rotate(weights_RN2.unbind(-1), decay_N, omega_N, start)
+            slab.copy_(torch.cat((real, -imag), dim=-1) @ powers[:, : slab.shape[1]])
+        return kernel
+
+    @staticmethod
+    def backward(ctx, grad_RL):
+        weights_RN2, decay_N, omega_N = ctx.saved_tensors
+        count, length = weights_RN2.shape[0], ctx.length
+        powers = mode_powers(decay_N, omega_N, 0, min(SLAB, length))
+        offsets = torch.arange(powers.shape[1], device=grad_RL.device, dtype=grad_RL.dtype)
+        plain = [torch.zeros_like(weights_RN2[..., 0]) for _ in range(2)]
+        timed = [torch.zeros_like(weights_RN2[..., 0]) for _ in range(2)]
+        for start in range(0, length, SLAB):
+            slab = grad_RL[:, start : start + SLAB]
+            size = slab.shape[1]
+            both = torch.cat((slab, slab * offsets[:size])) @ powers[:, :size].t()
+            g, r = (_rotate(rows.chunk(2, dim=-1), decay_N, omega_N, start) for rows in both.split(count))
+            for part in range(2):
+                plain[part] += g[part]
+                timed[part] += r[part].add_(g[part], alpha=start)
+        weights = weights_RN2.unbind(-1)
+        grad_decay = (weights[1] * timed[1] - weights[0] * timed[0]).sum(0)
+        grad_omega = -(weights[0] * timed[1] + weights[1] * timed[0]).sum(0)
+        return torch.stack((plain[0], -plain[1]), dim=-1), grad_decay, grad_omega, None
+
+
+def _rotate(pair, decay_N, omega_N, exponent: int):
+    """(real, imaginary) rows times Lambda^exponent."""
+    if exponent == 0:
+        return pair
+    real, imag = (z[:, 0] for z in _powers(decay_N, omega_N, torch.full((1,), exponent, device=decay_N.device)))
+    return pair[0] * real - pair[1] * imag, pair[0] * imag + pair[1] * real
+
+
 def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int) -> torch.Tensor:
-    """k[t] = Re(sum_n W_n Lambda_n^t) for t = 0 ... length - 1: (R, length)."""
-    weights = torch.cat((weights_RN2[..., 0], -weights_RN2[..., 1]), dim=-1)
-    return weights @ mode_powers(decay_N, omega_N, 0, length)
+    """k[t] = Re(sum_n W_n Lambda_n^t) for t = 0 ... length - 1, with Lambda = exp(-decay + i omega).
+
+    Args:
+        weights_RN2: W, any number of rows.
+        decay_N: per position, non-negative.
+        omega_N: radians per position.
+        length: L.
+
+    Returns:
+        (R, L), in the dtype of the arguments, differentiable in all three.
+
+    Raises:
+        ValueError: for length 0.
+    """
+    if length == 0:
+        raise ValueError("A kernel of length 0 was asked for: pass a sequence of at least one position.")
+    return _ModeKernel.apply(weights_RN2, decay_N, omega_N, length)
+
+
+class _LongConvolution(torch.autograd.Function):
+    """FFT convolution whose backward pass also uses real transforms only, and keeps no spectrum."""
+
+    @staticmethod
+    def forward(ctx, u_HBL, kernel_DHL, size):
+        ctx.save_for_backward(u_HBL, kernel_DHL)
+        ctx.size = size
+        spectrum = torch.fft.rfft(u_HBL, n=size).mul_(_kernel_spectrum(kernel_DHL, size))
+        return torch.fft.irfft(spectrum, n=size)[..., : u_HBL.shape[-1]].contiguous()
+
+    @staticmethod
+    def backward(ctx, grad_HBL):
+        u_HBL, kernel_DHL = ctx.saved_tensors
+        size, length = ctx.size, u_HBL.shape[-1]
+        spectrum = torch.fft.rfft(grad_HBL, n=size)
+        correlation = (torch.fft.rfft(u_HBL, n=size).conj() * spectrum).sum(1)
+        around = torch.fft.irfft(correlation, n=size)
+        grads = [around[:, :length]]
+        if kernel_DHL.shape[0] == 2:
+            grads.append(around[:, size - length :].flip(-1))
+        grad_u = torch.fft.irfft(spectrum.mul_(_kernel_spectrum(kernel_DHL, size).conj()), n=size)
+        return grad_u[..., :length].contiguous(), torch.stack(grads), None
+
+
+def _kernel_spectrum(kernel_DHL: torch.Tensor, size: int) -> torch.Tensor:
+    """Spectrum (H, 1, size/2 + 1) of the one- or two-sided kernel laid out on a circle; lead j sits at index -j."""
+    length = kernel_DHL.shape[-1]
+    kernel = F.pad(kernel_DHL[0], (0, size - length))
+    if kernel_DHL.shape[0] == 2:
+        kernel[:, size - length :] += kernel_DHL[1].flip(-1)
+    return torch.fft.rfft(kernel)[:, None]
 
 
 def long_convolution(u_HBL: torch.Tensor, kernel_DHL: torch.Tensor) -> torch.Tensor:
@@ -70,19 +167,17 @@ def long_convolution(u_HBL: torch.Tensor, kernel_DHL: torch.Tensor) -> torch.Ten
     length = u_HBL.shape[-1]
     if length == 0:
         raise ValueError("The convolution was given a sequence of length 0: pass at least one position.")
-    size = good_fft_size(2 * length)
-    kernel = F.pad(kernel_DHL[0], (0, size - length))
-    if kernel_DHL.shape[0] == 2:
-        # lead j sits at index -j of the circle
-        kernel = kernel + F.pad(kernel_DHL[1].flip(-1), (size - length, 0))
-    spectrum = torch.fft.rfft(u_HBL, n=size) * torch.fft.rfft(kernel)[:, None]
-    return torch.fft.irfft(spectrum, n=size)[..., :length]
+    return _LongConvolution.apply(u_HBL, kernel_DHL, good_fft_size(2 * length))
 
 
 def good_fft_size(minimum: int) -> int:
     """The smallest 2^a, 3 2^a or 5 2^a (even) that is at least ``minimum``."""
-    sizes = (odd << max(1, math.ceil(math.log2(minimum / odd))) for odd in (1, 3, 5))
-    return min(size for size in sizes if size >= minimum)
+    size = 2
+    while size < minimum:
+        size *= 2
+    return min(
+        candidate for candidate in (size, size * 3 // 4, size * 5 // 8) if candidate >= minimum and candidate % 2 == 0
+    )
 
 
 def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,112 @@
+"""DLR's kernels and convolutions against sums written out in float64."""
+
+import pytest
+import torch
+
+from golden_files import relative_error
+from hf_longseq.models import ssm_convolution
+from hf_longseq.models.ssm_convolution import (
+    final_mode_state,
+    good_fft_size,
+    long_convolution,
+    mode_kernel,
+    mode_powers,
+    mode_step,
+    propagate_modes,
+    read_modes,
+)
+from hf_longseq.models.ssm_init import dlr_modes
+from hf_longseq.models.ssm_reference import vandermonde_kernel
+
+LENGTHS = [1, 2, 127, 128, 129, 300, 1023, 1024, 1025, 2500]
+
+
+def modes(count=6, dtype=torch.float64):
+    root, omega = dlr_modes(count, 1e-3, 0.1)
+    return root.to(dtype).square(), omega.to(dtype)
+
+
+def direct_convolution(u_HBL, kernel_DHL):
+    length = u_HBL.shape[-1]
+    lag = torch.arange(length)[:, None] - torch.arange(length)[None, :]
+    matrix = kernel_DHL[0][:, lag.clamp(min=0)] * (lag >= 0)
+    if kernel_DHL.shape[0] == 2:
+        matrix = matrix + kernel_DHL[1][:, (-lag - 1).clamp(min=0)] * (lag < 0)
+    return torch.einsum("hts,hbs->hbt", matrix, u_HBL)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_kernel_and_gradients_match_the_sum(length):
+    decay, omega = (x.requires_grad_() for x in modes())
+    weights = torch.randn(4, 6, 2, dtype=torch.float64, requires_grad=True)
+    taps = mode_kernel(weights, decay, omega, length)
+    expected = vandermonde_kernel(torch.view_as_complex(weights)[None], torch.complex(-decay, omega), length)[0]
+    assert relative_error(taps, expected) < 1e-12
+    g = torch.randn_like(taps)
+    ours = torch.autograd.grad(taps, (weights, decay, omega), g)
+    theirs = torch.autograd.grad(expected, (weights, decay, omega), g)
+    for mine, reference in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, reference, rtol=1e-9, atol=1e-9)
+
+
+def test_kernel_in_float32_at_length_16384():
+    decay, omega = modes(64, torch.float32)
+    weights = torch.randn(2, 64, 2)
+    expected = vandermonde_kernel(
+        torch.view_as_complex(weights.double())[None], torch.complex(-decay.double(), omega.double()), 16384
+    )[0]
+    assert relative_error(mode_kernel(weights, decay, omega, 16384), expected) < 1e-6
+
+
+def test_powers_may_start_anywhere():
+    decay, omega = modes()
+    assert torch.allclose(mode_powers(decay, omega, 17, 300), mode_powers(decay, omega, 0, 317)[:, 17:])
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize("length", [1, 2, 3, 17, 64, 100])
+def test_convolution_and_gradients_match_the_matrix(count, length):
+    u = torch.randn(3, 2, length, dtype=torch.float64, requires_grad=True)
+    taps = torch.randn(count, 3, length, dtype=torch.float64, requires_grad=True)
+    y, expected = long_convolution(u, taps), direct_convolution(u, taps)
+    assert torch.allclose(y, expected, atol=1e-12)
+    g = torch.randn_like(y)
+    ours, theirs = torch.autograd.grad(y, (u, taps), g), torch.autograd.grad(expected, (u, taps), g)
+    assert all(torch.allclose(a, b, atol=1e-11) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_gradcheck(monkeypatch):
+    monkeypatch.setattr(ssm_convolution, "SLAB", 4)
+    decay, omega = (x.requires_grad_() for x in modes(3))
+    weights = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    u = torch.randn(2, 2, 11, dtype=torch.float64, requires_grad=True)
+
+    def run(u, weights, decay, omega):
+        return long_convolution(u, mode_kernel(weights, decay, omega, 11)[None])
+
+    assert torch.autograd.gradcheck(run, (u, weights, decay, omega))
+
+
+def test_steps_and_propagation_continue_the_convolution():
+    decay, omega = modes()
+    weights, u = torch.randn(3, 6, 2, dtype=torch.float64), torch.randn(3, 2, 30, dtype=torch.float64)
+    whole = long_convolution(u, mode_kernel(weights, decay, omega, 30)[None])
+    state = final_mode_state(u[..., :20], decay, omega)
+    rest = long_convolution(u[..., 20:], mode_kernel(weights, decay, omega, 10)[None])
+    rest = rest + propagate_modes(state, weights, mode_powers(decay, omega, 1, 10))
+    assert torch.allclose(rest, whole[..., 20:], atol=1e-11)
+    for t in range(20, 30):
+        state = mode_step(state, decay, omega, u[..., t].t())
+        assert torch.allclose(read_modes(state, weights).t(), whole[..., t], atol=1e-11)
+    assert torch.allclose(state, final_mode_state(u, decay, omega), atol=1e-11)
+
+
+@pytest.mark.parametrize("minimum", [1, 2, 3, 5, 100, 4096, 4097, 5000, 33000])
+def test_fft_sizes_are_even_long_enough_and_not_much_longer(minimum):
+    size = good_fft_size(minimum)
+    assert size % 2 == 0 and minimum <= size <= max(2, 1.34 * minimum)
+
+
+def test_length_zero_is_an_error():
+    with pytest.raises(ValueError, match="length 0"):
+        long_convolution(torch.zeros(2, 1, 0), torch.zeros(1, 2, 0))

@@ -1,0 +1,160 @@
+"""S4 and DLR as mixers: streams in pieces, padding, precision, and one clear error for each misuse."""
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassClassValidationError
+from transformers import DynamicCache
+
+from golden_files import relative_error
+from hf_longseq.models.configuration_dlr import DLRConfig
+from hf_longseq.models.configuration_s4 import S4Config
+from hf_longseq.models.modeling_dlr import DLRMixer
+from hf_longseq.models.modeling_s4 import S4Mixer
+from hf_longseq.models.ssm_cache import RecurrentCache
+
+KINDS = {
+    "dplr": (S4Config, S4Mixer, {"kernel": "dplr"}),
+    "shared": (S4Config, S4Mixer, {"kernel": "dplr", "num_ssm": 2}),
+    "inv": (S4Config, S4Mixer, {"kernel": "diagonal", "diagonal_init": "inv"}),
+    "lin": (S4Config, S4Mixer, {"kernel": "diagonal", "diagonal_init": "lin"}),
+    "legs": (S4Config, S4Mixer, {"kernel": "diagonal", "diagonal_init": "legs"}),
+    "dlr": (DLRConfig, DLRMixer, {}),
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def make_mixer(kind, bidirectional=False):
+    config_class, mixer_class, options = KINDS[kind]
+    config = config_class(hidden_size=8, state_size=16, num_hidden_layers=1, bidirectional=bidirectional, **options)
+    mixer = mixer_class(config, 0)
+    mixer.reset_parameters()
+    return mixer, config
+
+
+@kinds
+@torch.no_grad()
+def test_stream_in_uneven_pieces_is_the_whole(kind):
+    mixer, config = make_mixer(kind)
+    u, cache, pieces, start = torch.randn(2, 400, 8), RecurrentCache(config), [], 0
+    for size in (1, 1, 64, 7, 1, 130, 65, 131):
+        pieces.append(mixer(u[:, start : start + size], past_key_values=cache)[0])
+        start += size
+    assert start == 400 and cache.get_seq_length() == 400
+    assert relative_error(torch.cat(pieces, 1), mixer(u)[0]) < 2e-5
+
+
+@kinds
+@torch.no_grad()
+def test_state_does_not_grow(kind):
+    mixer, config = make_mixer(kind)
+    cache, sizes = RecurrentCache(config), set()
+    for size in (3, 200, 1, 70):
+        mixer(torch.randn(2, size, 8), past_key_values=cache)
+        sizes.add(tuple(cache.layers[0].state.shape))
+    assert sizes == {(2, 8, 16)}
+
+
+@kinds
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_masked_inputs_change_nothing(kind, bidirectional):
+    mixer, _ = make_mixer(kind, bidirectional)
+    u, mask = torch.randn(2, 90, 8), torch.ones(2, 90, dtype=torch.long)
+    mask[0, 70:] = mask[1, :20] = 0
+    rubbish = torch.where(mask[..., None] == 1, u, torch.full_like(u, 1e3))
+    y, other = mixer(u, attention_mask=mask)[0], mixer(rubbish, attention_mask=mask)[0]
+    assert torch.equal(y[mask == 1], other[mask == 1])
+    alone = mixer(u[:1, :70])[0]
+    assert relative_error(y[:1, :70], alone) < 1e-5
+
+
+@kinds
+def test_parameters_stay_float32_in_a_bfloat16_model(kind):
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        mixer, _ = make_mixer(kind)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {p.dtype for n, p in mixer.named_parameters() if "projection" not in n} == {torch.float32}
+    y, _ = mixer(torch.randn(2, 33, 8, dtype=torch.bfloat16))
+    assert y.dtype == torch.bfloat16 and y.isfinite().all()
+
+
+@kinds
+def test_autocast_leaves_the_state_space_alone(kind):
+    mixer, _ = make_mixer(kind, bidirectional=True)
+    u = torch.randn(2, 100, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, _ = mixer(u)
+    assert relative_error(y.float(), mixer(u)[0]) < 0.02
+
+
+@kinds
+def test_reset_parameters_forgets_what_was_there(kind):
+    mixer, _ = make_mixer(kind)
+    for parameter in mixer.parameters():
+        parameter.data.fill_(float("nan"))
+    mixer.reset_parameters()
+    assert all(p.isfinite().all() for n, p in mixer.named_parameters() if "projection" not in n)
+
+
+@kinds
+def test_names_of_state_space_parameters_exist(kind):
+    mixer, _ = make_mixer(kind)
+    names = {name for name, _ in mixer.named_parameters()}
+    assert mixer.ssm_parameter_names - {"low_rank_P"} <= names
+
+
+@kinds
+def test_non_finite_parameters_are_an_error(kind):
+    mixer, _ = make_mixer(kind)
+    next(mixer.parameters()).data[0] = float("nan")
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        mixer(torch.randn(1, 4, 8))
+
+
+@kinds
+def test_length_zero_is_an_error(kind):
+    with pytest.raises(ValueError, match="length 0"):
+        make_mixer(kind)[0](torch.randn(1, 0, 8))
+
+
+@kinds
+def test_cache_in_a_bidirectional_layer_is_an_error(kind):
+    mixer, config = make_mixer(kind, bidirectional=True)
+    with pytest.raises(ValueError, match="bidirectional=False"):
+        mixer(torch.randn(1, 4, 8), past_key_values=RecurrentCache(config))
+
+
+@kinds
+def test_cache_of_another_model_is_an_error(kind):
+    mixer, _ = make_mixer(kind)
+    with pytest.raises(ValueError, match="DynamicCache"):
+        mixer(torch.randn(1, 4, 8), past_key_values=DynamicCache())
+
+
+@kinds
+@pytest.mark.parametrize("length", [1, 5])
+@torch.no_grad()
+def test_cache_of_another_batch_size_is_an_error(kind, length):
+    mixer, config = make_mixer(kind)
+    cache = RecurrentCache(config)
+    mixer(torch.randn(2, 4, 8), past_key_values=cache)
+    with pytest.raises(ValueError, match=r"\(2, 8, 16\).*\(3, 8, 16\)"):
+        mixer(torch.randn(3, length, 8), past_key_values=cache)
+
+
+@pytest.mark.parametrize(
+    ("config_class", "options", "message"),
+    [
+        (S4Config, {"state_size": 7}, "state_size is 7"),
+        (S4Config, {"dt_min": 0.2}, "dt_min=0.2"),
+        (S4Config, {"num_ssm": 3}, "num_ssm is 3"),
+        (S4Config, {"kernel": "dense"}, "kernel is 'dense'"),
+        (S4Config, {"diagonal_init": "fourier"}, "diagonal_init is 'fourier'"),
+        (DLRConfig, {"state_size": 0}, "state_size is 0"),
+        (DLRConfig, {"dt_max": -1.0}, "dt_max=-1.0"),
+    ],
+)
+def test_impossible_configurations_are_errors(config_class, options, message):
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        config_class(hidden_size=8, **options)
