@@ -3,7 +3,7 @@ import yaml
 
 from hf_longseq import recipes
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe
+from hf_longseq.training import Recipe, finetune, pretrain
 from hf_longseq.training.recipe import architectures_of, joint_settings, set_dotted
 
 DATA = {"data": {"task": "listops"}}
@@ -48,6 +48,7 @@ def test_the_objective_decides_the_direction_unless_the_recipe_does():
         ({"modle": {}}, r"no section 'modle' \(did you mean 'model'\?\)"),
         ({"model": {"hiden_size": 3}}, r"model\.hiden_size is not a field .*did you mean 'hidden_size'"),
         ({"model": {"vocab_size": 3}}, "set from the task"),
+        ({"model": {"position_embedding": "none"}}, "field of architecture 'transformer', not of 's4'"),
         ({"model": {"hidden_size": "wide"}}, r"model\.hidden_size is 'wide': give a whole number"),
         ({"model": {"arch": "transfomer"}}, r"model\.arch is 'transfomer' \(did you mean 'transformer'\?\)"),
         ({"pretrain": 3}, "give a mapping"),
@@ -114,3 +115,14 @@ def test_every_shipped_recipe_is_valid_and_says_what_it_is_for(name):
     raw = yaml.safe_load(recipes.find(name).read_text())
     for arch in architectures_of(raw):
         Recipe.load(name, arch=arch)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_shipped_recipe_trains_at_toy_size(name, tmp_path):
+    arch = architectures_of(yaml.safe_load(recipes.find(name).read_text()))[0]
+    recipe = Recipe.load(name, {phase: {"max_steps": 1} for phase in ("pretrain", "finetune")}, arch=arch, tiny=True)
+    try:
+        first = pretrain(recipe, tmp_path / "pretrained")
+    except FileNotFoundError as missing:
+        pytest.skip(f"needs data that are not here: {missing}")
+    assert finetune(recipe, tmp_path / "classifier", init_from=first.output_dir).metrics["steps"] == 1

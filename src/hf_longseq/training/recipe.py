@@ -46,8 +46,9 @@ TINY_MODEL = {
     "classifier_hidden_size": None,
 }
 TINY_EXAMPLES = 32
-# Options by which a loader makes less or shorter data; a task uses those that it has.
-TINY_OPTIONS = {"train_examples": 64, "eval_examples": 32, "min_length": 4, "max_length": 64, "size": 14}
+# Options by which a task's loader makes less or shorter data; the number of examples where it can be chosen.
+TINY_COUNTS = {"train_examples": 64, "eval_examples": 32}
+TINY_OPTIONS = {"listops": {"min_length": 4, "max_length": 64}, "smnist": {"size": 14}}
 TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "micro_batch_size": None, "eval_steps": 2, "num_workers": 0}
 
 Raw = dict[str, Any]
@@ -201,6 +202,12 @@ def check_model_fields(arch: str, fields: Raw) -> Raw:
                 f"model.{name} is set from the task and the objective: remove it from the model section."
             )
         if name not in known:
+            for other in known_architectures():
+                if name in model_field_types(other):
+                    raise HfLongSeqError(
+                        f"model.{name} is a field of architecture {other!r}, not of {arch!r}: remove it, or write it "
+                        f"under model.{other}, where it holds for that architecture alone."
+                    )
             raise HfLongSeqError(
                 f"model.{name} is not a field of architecture {arch!r}{did_you_mean(name, known)}: "
                 f"its fields are {', '.join(known)}."
@@ -227,7 +234,7 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     options: Raw = {}
     if task in TASKS:
         parameters = loader_parameters(task)
-        options = {key: value for key, value in TINY_OPTIONS.items() if key in parameters}
+        options = {key: value for key, value in TINY_COUNTS.items() if key in parameters} | TINY_OPTIONS.get(task, {})
     fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
     limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}
     # Four steps need no small training split, and a small one might lack a class.
