@@ -45,6 +45,7 @@ class TaskSpec:
         mask_ratio: Share of positions that the paper masks in pretraining.
         num_levels: Number of grey levels to predict with cross-entropy; None means L1 on the values.
         value_range: Lowest and highest input value; maps values to levels and stored grey levels to values.
+        normalization: Means and deviations per channel that the values were standardised with; None: not at all.
         pair: True if an example is two documents.
         image_shape: Height and width of an image laid out in raster order; None otherwise.
         vocabulary: The symbols in the order of their ids, where ids are not simply bytes or levels.
@@ -67,6 +68,7 @@ class TaskSpec:
     mask_ratio: float = 0.5
     num_levels: int | None = None
     value_range: tuple[float, float] | None = None
+    normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     pair: bool = False
     image_shape: tuple[int, int] | None = None
     vocabulary: tuple[str, ...] = ()
@@ -201,6 +203,12 @@ TASKS: dict[str, TaskEntry] = {
         "handwritten digits pixel by pixel, 10 classes",
         "package",
         "50,000/10,000/10,000 x 784 (or 196, 1,024) pixels",
+    ),
+    "own-data": TaskEntry(
+        "hf_longseq.data.own_data:load",
+        "your own files or a data set on the Hub (option data)",
+        "files",
+        "any",
     ),
 }
 

@@ -1,0 +1,341 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Your own data as a task: text, token ids, series of numbers, pictures or sounds, with classes or numbers to predict.
+
+Splits that the source has are kept; missing ones are taken out of train: whole groups if `group_column` is given (no
+subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
+which row of the source each example is. Series and sounds are standardised with the mean and deviation of train.
+"""
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import ClassLabel, DatasetDict, Features, List, Value
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.converted import SPLITS, fingerprint, list_array, load_converted
+from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
+from hf_longseq.data.own_sources import Table, open_source
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+logger = logging.getLogger(__name__)
+
+INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
+LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class")
+CHUNK = 500
+
+
+def load(
+    data: str,
+    input_column: str | None = None,
+    label_column: str | None = None,
+    second_input_column: str | None = None,
+    group_column: str | None = None,
+    modality: str | None = None,
+    problem_type: str | None = None,
+    max_length: int | None = None,
+    validation_fraction: float = 0.1,
+    test_fraction: float = 0.1,
+    seed: int = 0,
+    colour: bool = False,
+    image_size: int | None = None,
+    sampling_rate: int | None = None,
+    mask_ratio: float | None = None,
+    cache_dir: str | None = None,
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load your own data.
+
+    Args:
+        data: A csv, tsv, jsonl, parquet, npy or npz file, a folder of such tables or of pictures or sounds (one folder
+            per class), or the id of a data set on the Hub.
+        input_column, label_column: Names; default: the first usual name that the data have.
+        second_input_column: Second document, for pairs.
+        group_column: Rows with the same value (a subject, a recording) never get into different splits.
+        modality: "text" (read as bytes), "tokens", "values", "image" or "audio"; default: by the content.
+        problem_type: "regression" to predict numbers; default: classes.
+        max_length: Longer inputs are cut; default: the longest.
+        validation_fraction, test_fraction: Shares taken out of train where the source has no such split.
+        seed: Seed of the split.
+        colour: Three channels for pictures.
+        image_size: Resize pictures to this many pixels a side.
+        sampling_rate: Resample sounds to this rate in Hz.
+        mask_ratio: Masked share in pretraining; default: 0.15 for text and tokens, 0.25 for series, 0.5 for pictures.
+        cache_dir: Where the converted data are kept; default: `cache_directory()`.
+    """
+    tables = open_source(data)
+    first = next(iter(tables.values()))
+    input_column = input_column or _usual(first, INPUT_NAMES, "input_column")
+    label_column = label_column or _usual(first, LABEL_NAMES, "label_column")
+    if len(first) == 0:
+        raise HfLongSeqError(f"{first.name} has no rows.")
+    modality = modality or first.modality(input_column)
+    modality = modality or guess_modality(first.column(input_column)[0], f"{first.name}, column {input_column!r},")
+    if modality not in MODALITIES:
+        raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")
+    rows = _Rows(tables, input_column, second_input_column, label_column, group_column)
+    reader = partial(Reader, modality, colour, image_size, sampling_rate, max_length)
+    targets, names = _targets(rows, first.class_names(label_column), problem_type)
+    digests, facts = _measure(rows, reader())
+    split_of = _make_splits(rows, digests, targets, names, validation_fraction, test_fraction, seed)
+    facts |= _scaling(facts, split_of == "train")
+    features = _features(modality, facts, bool(second_input_column), names)
+    description = {
+        "version": 1,
+        "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
+        "split": [validation_fraction, test_fraction, seed],
+        "decoding": [colour, image_size, sampling_rate],
+        "files": fingerprint(file for table in tables.values() for file in table.files),
+        "content": hashlib.sha256("".join(digests).encode()).hexdigest(),
+    }
+    chunks = partial(_chunks, rows, reader(), split_of, targets, facts)
+    splits = load_converted("own-data", description, features, chunks, cache_dir)
+    note = _report(split_of, targets, names, rows, group_column)
+    logger.info("%s: %s", data, note)
+    return splits, _spec(data, modality, facts, names, bool(second_input_column), mask_ratio, note)
+
+
+class _Rows:
+    """All rows of all tables, one after the other."""
+
+    def __init__(self, tables: dict[str, Table], first: str, second: str | None, label: str, group: str | None):
+        self.names = [f"{table.name}, row {i + 1}," for table in tables.values() for i in range(len(table))]
+        self.given_split = [split for split, table in tables.items() for _ in range(len(table))]
+        self.local = [(table, i) for table in tables.values() for i in range(len(table))]
+        self.inputs = {name: {id(t): t.column(name) for t in tables.values()} for name in (first, second) if name}
+        self.labels = [value for table in tables.values() for value in table.column(label)]
+        self.groups = [value for table in tables.values() for value in table.column(group)] if group else None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def raw(self, row: int) -> list[tuple[Any, str]]:
+        """Raw inputs of a row with their names for messages."""
+        table, i = self.local[row]
+        return [
+            (columns[id(table)][i], f"{self.names[row]} column {name!r},") for name, columns in self.inputs.items()
+        ]
+
+
+def _usual(table: Table, names: tuple[str, ...], option: str) -> str:
+    for name in names:
+        if name in table.names:
+            return name
+    raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with {option}.")
+
+
+def _targets(
+    rows: _Rows, class_names: list[str] | None, problem_type: str | None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Targets of all rows, and the names of the classes (none for regression)."""
+    absent = next((i for i, label in enumerate(rows.labels) if label is None or label != label), None)
+    if absent is not None:
+        raise HfLongSeqError(f"{rows.names[absent]} has no label: remove the row.")
+    labels = np.asarray(rows.labels)
+    if problem_type == "regression":
+        try:
+            return labels.astype(np.float32), ()
+        except ValueError as error:
+            raise HfLongSeqError(f"The labels are no numbers ({error}): leave out problem_type.") from error
+    if problem_type not in (None, "single_label_classification"):
+        raise HfLongSeqError(f"problem_type is {problem_type!r}: use 'regression' or 'single_label_classification'.")
+    if labels.dtype.kind == "f":
+        odd = next((i for i, label in enumerate(labels) if label != np.floor(label)), None)
+        if odd is not None:
+            raise HfLongSeqError(
+                f"{rows.names[odd]} has label {labels[odd]}, which is no class: set problem_type='regression' to "
+                "predict numbers."
+            )
+        labels = labels.astype(np.int64)
+    classes, targets = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise HfLongSeqError(f"Every row has label {classes[0]!s}: a classification needs at least two classes.")
+    if class_names is not None and labels.dtype.kind in "iu" and 0 <= labels.min() <= labels.max() < len(class_names):
+        return labels.astype(np.int64), tuple(class_names)
+    return targets, tuple(str(name) for name in classes)
+
+
+def _make_splits(
+    rows: _Rows,
+    digests: list[str],
+    targets: np.ndarray,
+    names: tuple[str, ...],
+    validation: float,
+    test: float,
+    seed: int,
+) -> np.ndarray:
+    """Split of every row; splits of the source are kept."""
+    split_of = np.array(["train" if split == "all" else split for split in rows.given_split], dtype=object)
+    shares = {"validation": validation, "test": test}
+    for split, share in shares.items():
+        if split not in split_of and not 0 < share < 0.5:
+            raise HfLongSeqError(f"{split}_fraction is {share}: use a share between 0 and 0.5.")
+    candidates = np.flatnonzero(split_of == "train")
+    if rows.groups is not None:
+        keys = [str(rows.groups[i]) for i in candidates]
+        strata = {"": candidates}
+    else:
+        keys = [digests[i] for i in candidates]
+        kinds = [targets[i] if names else "" for i in candidates]
+        strata = {kind: candidates[[k == kind for k in kinds]] for kind in dict.fromkeys(kinds)}
+    key_of = dict(zip(candidates.tolist(), keys, strict=True))
+    generator = np.random.default_rng(seed)
+    taken: dict[str, str] = {}
+    for members in strata.values():
+        units = [key for key in dict.fromkeys(key_of[i] for i in members) if key not in taken]
+        order = [units[i] for i in generator.permutation(len(units))]
+        start = 0
+        for split, share in shares.items():
+            if split not in rows.given_split:
+                count = max(1, round(share * len(units)))
+                taken |= dict.fromkeys(order[start : start + count], split)
+                start += count
+        if start >= len(units) and start > 0:
+            what = f"{len(units)} groups" if rows.groups is not None else f"{len(units)} different rows of one class"
+            raise HfLongSeqError(f"There are only {what}: too few to set validation and test examples apart.")
+        taken |= dict.fromkeys(order[start:], "train")
+    for i in candidates:
+        split_of[i] = taken[key_of[i]]
+    return split_of
+
+
+def _measure(rows: _Rows, reader: Reader) -> tuple[list[str], dict[str, Any]]:
+    """One pass over all inputs: a digest of each row, lengths, highest id, sums. Errors in the data show up here."""
+    longest, highest = 0, 0
+    digests, sums, squares, counts = [], [], [], []
+    for row in range(len(rows)):
+        digest = hashlib.blake2b(digest_size=12)
+        arrays = [reader.read(raw, where) for raw, where in rows.raw(row)]
+        for array in arrays:
+            digest.update(array.tobytes() + b"|")
+            longest = max(longest, len(array))
+        digests.append(digest.hexdigest())
+        if reader.modality == "tokens":
+            highest = max(highest, *(int(array.max()) for array in arrays))
+        elif reader.modality in ("values", "audio"):
+            sums.append(sum(array.sum(0, dtype=np.float64) for array in arrays))
+            squares.append(sum(np.square(array, dtype=np.float64).sum(0) for array in arrays))
+            counts.append(sum(len(array) for array in arrays))
+    facts = {"longest": longest, "highest": highest, "shape": reader.shape}
+    return digests, facts | {"sums": sums, "squares": squares, "counts": counts}
+
+
+def _scaling(facts: dict[str, Any], in_train: np.ndarray) -> dict[str, Any]:
+    """Mean and deviation per channel over the training rows, for series and sounds."""
+    if not facts["sums"]:
+        return {}
+    total = np.array(facts["counts"])[in_train].sum()
+    mean = np.array(facts["sums"])[in_train].sum(0) / total
+    std = np.sqrt(np.maximum(np.array(facts["squares"])[in_train].sum(0) / total - mean**2, 0))
+    # A constant channel says nothing, and is left as it is.
+    return {"mean": mean.tolist(), "std": np.where(std > 0, std, 1.0).tolist()}
+
+
+def _features(modality: str, facts: dict, pair: bool, names: tuple[str, ...]) -> Features:
+    if modality in ("text", "tokens"):
+        name, kind = "input_ids", List(Value("int32"))
+    elif modality == "image":
+        name, kind = "input_values", List(Value("uint8") if len(facts["shape"]) == 2 else List(Value("uint8")))
+    else:
+        name, kind = "input_values", List(Value("float32") if facts["shape"] == (1,) else List(Value("float32")))
+    columns = {name: kind} | ({f"{name}_2": kind} if pair else {})
+    target = ClassLabel(names=list(names)) if names else Value("float32")
+    return Features({**columns, "labels": target, "source_row": Value("int64")})
+
+
+def _chunks(
+    rows: _Rows, reader: Reader, split_of: np.ndarray, targets: np.ndarray, facts: dict
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    name = "input_ids" if reader.modality in ("text", "tokens") else "input_values"
+    kind = {"input_ids": pa.int32(), "input_values": pa.float32()}[name] if reader.modality != "image" else pa.uint8()
+    for split in SPLITS:
+        chosen = np.flatnonzero(split_of == split)
+        for start in range(0, len(chosen), CHUNK):
+            some = chosen[start : start + CHUNK]
+            arrays = [[_scale(reader.read(*raw), facts) for raw in rows.raw(i)] for i in some]
+            kind = {
+                "input_ids": pa.int32(),
+                "input_values": pa.uint8() if reader.modality == "image" else pa.float32(),
+            }
+            columns = {
+                (name if document == 0 else f"{name}_2"): list_array([row[document] for row in arrays], kind[name])
+                for document in range(len(arrays[0]))
+            }
+            yield split, columns | {"labels": pa.array(targets[some]), "source_row": pa.array(some)}
+
+
+def _scale(array: np.ndarray, facts: dict) -> np.ndarray:
+    if "mean" not in facts:
+        return array
+    scaled = ((array - np.array(facts["mean"])) / np.array(facts["std"])).astype(np.float32)
+    return scaled[:, 0] if scaled.shape[1] == 1 else scaled
+
+
+def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], rows: _Rows, group: str | None) -> str:
+    """What was split how, and how uneven the classes are."""
+    sizes = Counter(split_of.tolist())
+    parts = ["/".join(str(sizes[split]) for split in SPLITS) + " examples"]
+    if group:
+        parts.append(
+            f"split by {group}: "
+            + "; ".join(
+                f"{split} {', '.join(sorted({str(rows.groups[i]) for i in np.flatnonzero(split_of == split)}))}"
+                for split in SPLITS
+            )
+        )
+    if names:
+        counts = np.bincount(targets[split_of == "train"], minlength=len(names))
+        absent = [names[i] for i in np.flatnonzero(counts == 0)]
+        if absent:
+            raise HfLongSeqError(f"Class {absent[0]!r} has no training example: change seed, or the splits.")
+        parts.append(f"the largest class ({names[counts.argmax()]}) has {counts.max() / counts.sum():.0%} of train")
+        if counts.max() > 10 * counts.min():
+            logger.warning(
+                "Classes are uneven: %s has %d training examples, %s %d; look at F1 beside accuracy.",
+                names[counts.argmax()],
+                counts.max(),
+                names[counts.argmin()],
+                counts.min(),
+            )
+    return ", ".join(parts)
+
+
+def _spec(
+    data: str, modality: str, facts: dict, names: tuple[str, ...], pair: bool, mask_ratio: float | None, note: str
+) -> TaskSpec:
+    ratio = mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25)
+    common: dict[str, Any] = {
+        "name": "own-data",
+        "max_length": facts["longest"],
+        "labels": names,
+        "problem_type": "single_label_classification" if names else "regression",
+        "metric": "accuracy" if names else "rmse",
+        "mask_ratio": ratio,
+        "pair": pair,
+        "source": data,
+        "license": "your own data",
+        "note": note,
+    }
+    if modality == "text":
+        ids = {"pad_token_id": byte_text.PAD_ID, "mask_token_id": byte_text.MASK_ID, "eos_token_id": byte_text.EOS_ID}
+        return TaskSpec(modality="tokens", vocab_size=byte_text.VOCAB_SIZE, **ids, **common)
+    if modality == "tokens":
+        mask = facts["highest"] + 1
+        return TaskSpec(modality="tokens", vocab_size=mask + 2, mask_token_id=mask, pad_token_id=mask + 1, **common)
+    if modality == "image":
+        channels = facts["shape"][2] if len(facts["shape"]) == 3 else 1
+        return TaskSpec(
+            modality="values",
+            num_channels=channels,
+            value_range=(-1.0, 1.0),
+            image_shape=tuple(facts["shape"][:2]),
+            **common,
+        )
+    scaling = (tuple(facts["mean"]), tuple(facts["std"]))
+    return TaskSpec(modality="values", num_channels=facts["shape"][0], normalization=scaling, **common)

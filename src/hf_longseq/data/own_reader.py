@@ -1,0 +1,148 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Turns what a user's table holds (text, lists, arrays, pictures, sounds) into checked arrays."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS
+from hf_longseq.errors import HfLongSeqError
+
+MODALITIES = ("text", "tokens", "values", "image", "audio")
+
+
+def guess_modality(value: Any, where: str) -> str:
+    """Modality of an input, by the first value of its column."""
+    if isinstance(value, str):
+        ending = "." + value.rsplit(".", 1)[-1].lower()
+        return "image" if ending in IMAGE_ENDINGS else "audio" if ending in AUDIO_ENDINGS else "text"
+    if isinstance(value, list | tuple | np.ndarray):
+        array = np.asarray(value)
+        if array.dtype.kind in "iub" and array.ndim == 1:
+            return "tokens"
+        if array.dtype.kind in "iuf":
+            return "values"
+    raise HfLongSeqError(f"{where} holds {type(value).__name__}: say what it is with modality.")
+
+
+@dataclass
+class Reader:
+    """Reads the inputs of one source as arrays: ids (L,), values (L, C), or pixels (H·W,) or (H·W, 3) in uint8.
+
+    Args:
+        modality: One of `MODALITIES`.
+        colour, image_size: Of pictures: three channels, side to resize to.
+        sampling_rate: To resample sounds to.
+        max_length: Longer inputs are cut.
+        shape: Of the first picture, or channels of the first series; all others must agree.
+        rate: Sampling rate of the first sound; all others must agree.
+    """
+
+    modality: str
+    colour: bool = False
+    image_size: int | None = None
+    sampling_rate: int | None = None
+    max_length: int | None = None
+    shape: tuple | None = None
+    rate: int | None = None
+
+    def read(self, raw: Any, where: str) -> np.ndarray:
+        """The array of one input; `where` begins the messages about it."""
+        if raw is None or (isinstance(raw, str) and not raw):
+            raise HfLongSeqError(f"{where} is empty: remove the row.")
+        array = getattr(self, f"_read_{self.modality}")(raw, where)
+        if len(array) == 0:
+            raise HfLongSeqError(f"{where} has length 0: remove the row.")
+        return array if self.max_length is None else array[: self.max_length]
+
+    def _read_text(self, raw: Any, where: str) -> np.ndarray:
+        if not isinstance(raw, str):
+            raise HfLongSeqError(f"{where} is {type(raw).__name__}, no text: name another input_column or modality.")
+        longest = self.max_length or len(raw.encode()) + 1
+        return byte_text.encode(raw, longest)
+
+    def _read_tokens(self, raw: Any, where: str) -> np.ndarray:
+        ids = np.asarray(_numbers(raw, where))
+        if ids.ndim != 1 or (ids.size and (not np.all(ids == np.floor(ids)) or ids.min() < 0)):
+            raise HfLongSeqError(f"{where} is no list of token ids from 0: use modality 'values' for other numbers.")
+        return ids.astype(np.int64)
+
+    def _read_values(self, raw: Any, where: str) -> np.ndarray:
+        values = np.asarray(_numbers(raw, where), dtype=np.float32)
+        if values.ndim == 1:
+            values = values[:, None]
+        if values.ndim != 2:
+            raise HfLongSeqError(f"{where} has shape {values.shape}: give (length,) or (length, channels).")
+        if not np.isfinite(values).all():
+            raise HfLongSeqError(f"{where} holds a missing or infinite value: fill it or remove the row.")
+        return self._same_shape(values, values.shape[1:], where, "channels")
+
+    def _read_image(self, raw: Any, where: str) -> np.ndarray:
+        pixels = _open_image(raw, where, self.colour, self.image_size)
+        self._same_shape(pixels, pixels.shape, where, "height and width", "set image_size")
+        return pixels.reshape(-1, *pixels.shape[2:])
+
+    def _read_audio(self, raw: Any, where: str) -> np.ndarray:
+        samples, rate = _open_audio(raw, where, self.sampling_rate)
+        self.rate = self.rate or rate
+        if rate != self.rate:
+            raise HfLongSeqError(f"{where} has {rate} Hz, earlier ones {self.rate} Hz: set sampling_rate to resample.")
+        return self._same_shape(samples, samples.shape[1:], where, "channels")
+
+    def _same_shape(self, array, shape, where: str, what: str, remedy: str = "make them equal"):
+        self.shape = self.shape or tuple(shape)
+        if tuple(shape) != self.shape:
+            raise HfLongSeqError(f"{where} has {what} {tuple(shape)}, earlier ones {self.shape}: {remedy}.")
+        return array
+
+
+def _numbers(raw: Any, where: str) -> Any:
+    """Numbers from a list, an array, or text with blanks or commas between them."""
+    try:
+        return [float(part) for part in raw.replace(",", " ").split()] if isinstance(raw, str) else np.asarray(raw)
+    except ValueError as error:
+        raise HfLongSeqError(f"{where} is not a sequence of numbers of one shape ({error}).") from error
+
+
+def _open_image(value: Any, where: str, colour: bool, size: int | None) -> np.ndarray:
+    """Pixels (H, W) or (H, W, 3) uint8 of a file or of bytes."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("Pictures are read with Pillow, which is missing: run `pip install pillow`.") from None
+    try:
+        if isinstance(value, dict):
+            value = io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"]
+        image = Image.open(value).convert("RGB" if colour else "L")
+        if size is not None:
+            image = image.resize((size, size), Image.Resampling.BILINEAR)
+        return np.asarray(image)
+    except (OSError, KeyError) as error:
+        raise HfLongSeqError(f"{where} is no readable picture ({error}): remove it or save it again.") from error
+
+
+def _open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.ndarray, int]:
+    """Samples (L, C) float32 and sampling rate of a file or of bytes; resampled if `sampling_rate` says so."""
+    try:
+        import soundfile
+    except ImportError:
+        raise ImportError("Sounds are read with soundfile, which is missing: run `pip install soundfile`.") from None
+    if isinstance(value, dict):
+        value = io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"]
+    try:
+        samples, rate = soundfile.read(value, dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, OSError, TypeError) as error:
+        raise HfLongSeqError(f"{where} is no readable sound ({error}): remove it or save it again.") from error
+    if sampling_rate is not None and rate != sampling_rate and len(samples):
+        try:
+            from scipy.signal import resample_poly
+        except ImportError:
+            raise ImportError("Sounds are resampled with scipy, which is missing: run `pip install scipy`.") from None
+        divisor = np.gcd(rate, sampling_rate)
+        samples = resample_poly(samples, sampling_rate // divisor, rate // divisor, axis=0).astype(np.float32)
+        rate = sampling_rate
+    return samples, rate

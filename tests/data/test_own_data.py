@@ -1,0 +1,216 @@
+"""Your own data: every format becomes a task, splits leak nothing, and what is wrong is named by file and row."""
+
+import csv
+import json
+import logging
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
+from hf_longseq.data.task import load_task
+
+RNG = np.random.default_rng(0)
+
+
+def load(data, tmp_path, **options):
+    return load_task("own-data", data=str(data), cache_dir=str(tmp_path / "cache"), **options)
+
+
+def write_csv(path, rows, header=("text", "label")):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def sentences(count=40):
+    return [(f"text number {i} {'é' * (i % 7)}", ("spam", "ham")[i % 2]) for i in range(count)]
+
+
+def all_labels(splits):
+    return np.concatenate([split[:]["labels"] for split in splits.values()])
+
+
+class TestFormats:
+    def check_text(self, data, tmp_path, **options):
+        splits, spec = load(data, tmp_path, **options)
+        assert {name: len(split) for name, split in splits.items()} == {"train": 32, "validation": 4, "test": 4}
+        assert spec.labels == ("ham", "spam") and spec.vocab_size == byte_text.VOCAB_SIZE
+        row = splits["test"][0]
+        assert byte_text.decode(row["input_ids"]) == sentences()[row["source_row"]][0]
+        assert spec.labels[row["labels"]] == sentences()[row["source_row"]][1]
+        DataCollatorForMaskedDenoising.from_task(spec)([splits["train"][i] for i in range(8)])
+        return splits
+
+    def test_csv(self, tmp_path):
+        splits = self.check_text(write_csv(tmp_path / "a.csv", sentences()), tmp_path)
+        assert all(np.bincount(splits[name][:]["labels"]).tolist() == [2, 2] for name in ("validation", "test"))
+
+    def test_tsv_jsonl_and_parquet(self, tmp_path):
+        lines = [f"{text}\t{label}" for text, label in sentences()]
+        (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *lines]))
+        rows = [{"sentence": text, "target": label} for text, label in sentences()]
+        (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        Dataset.from_list(rows).to_parquet(tmp_path / "c.parquet")
+        for name in ("a.tsv", "b.jsonl", "c.parquet"):
+            self.check_text(tmp_path / name, tmp_path)
+
+    def test_series_are_standardised_by_train(self, tmp_path):
+        series = RNG.normal(5, 3, (30, 12, 2))
+        np.savez(tmp_path / "a.npz", x=series, y=np.arange(30) % 3)
+        splits, spec = load(tmp_path / "a.npz", tmp_path)
+        assert spec.modality == "values" and spec.num_channels == 2 and spec.labels == ("0", "1", "2")
+        train = np.stack(splits["train"][:]["input_values"])
+        assert np.allclose(train.mean((0, 1)), 0, atol=1e-5) and np.allclose(train.std((0, 1)), 1, atol=1e-5)
+        row = splits["test"][0]
+        mean, std = (np.array(part) for part in spec.normalization)
+        assert np.allclose(row["input_values"] * std + mean, series[row["source_row"]], atol=1e-4)
+
+    def test_npy_with_labels_beside_it(self, tmp_path):
+        np.save(tmp_path / "signals.npy", RNG.normal(size=(20, 9)).astype(np.float32))
+        np.save(tmp_path / "y.npy", np.arange(20) % 2)
+        splits, spec = load(tmp_path / "signals.npy", tmp_path, input_column="signals")
+        assert spec.num_channels == 1 and splits["train"][0]["input_values"].shape == (9,)
+
+    def test_token_ids(self, tmp_path):
+        rows = [{"input_ids": RNG.integers(0, 30, 5 + i % 3).tolist() + [29], "label": i % 2} for i in range(20)]
+        Dataset.from_list(rows).to_parquet(tmp_path / "a.parquet")
+        splits, spec = load(tmp_path / "a.parquet", tmp_path)
+        assert (spec.vocab_size, spec.mask_token_id, spec.pad_token_id) == (32, 30, 31)
+        DataCollatorForMaskedDenoising.from_task(spec)([splits["train"][0]])
+
+    def test_numbers_in_text_cells_of_different_lengths(self, tmp_path):
+        rows = [(" ".join(str(v) for v in RNG.normal(size=4 + i % 3)), i % 2) for i in range(20)]
+        splits, spec = load(write_csv(tmp_path / "a.csv", rows, ("x", "y")), tmp_path, modality="values")
+        assert {len(x) for x in splits["train"][:]["input_values"]} == {4, 5, 6} and spec.max_length == 6
+
+    def test_a_folder_of_pictures_with_its_own_test_split(self, tmp_path):
+        image = pytest.importorskip("PIL.Image")
+        for i in range(24):
+            folder = tmp_path / "pics" / ("test" if i < 4 else "train") / ("cat", "dog")[i % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            image.fromarray(RNG.integers(0, 255, (6, 5, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+        splits, spec = load(tmp_path / "pics", tmp_path)
+        assert len(splits["test"]) == 4 and spec.image_shape == (6, 5) and spec.labels == ("cat", "dog")
+        assert DataCollatorWithLongPadding.from_task(spec)([splits["train"][0]])["input_values"].shape == (1, 30, 1)
+        _, spec = load(tmp_path / "pics", tmp_path, colour=True, image_size=4)
+        assert (spec.num_channels, spec.image_shape, spec.max_length) == (3, (4, 4), 16)
+
+    def test_a_folder_of_sounds(self, tmp_path):
+        soundfile = pytest.importorskip("soundfile")
+        for i in range(20):
+            folder = tmp_path / "clips" / ("low", "high")[i % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            soundfile.write(folder / f"{i}.wav", RNG.normal(0, 0.1, 80 + i), 8000)
+        splits, spec = load(tmp_path / "clips", tmp_path)
+        assert spec.num_channels == 1 and spec.max_length == 99 and spec.labels == ("high", "low")
+        soundfile.write(tmp_path / "clips" / "low" / "x.wav", RNG.normal(0, 0.1, 80), 16000)
+        with pytest.raises(ValueError, match="16000 Hz, earlier ones 8000 Hz: set sampling_rate"):
+            load(tmp_path / "clips", tmp_path)
+        pytest.importorskip("scipy")
+        assert load(tmp_path / "clips", tmp_path, sampling_rate=4000)[1].max_length == 50
+
+    def test_pairs_of_documents(self, tmp_path):
+        rows = [(f"first {i}", f"second {i}", i % 2) for i in range(20)]
+        path = write_csv(tmp_path / "a.csv", rows, ("text", "other", "label"))
+        splits, spec = load(path, tmp_path, second_input_column="other")
+        batch = DataCollatorWithLongPadding.from_task(spec)([splits["train"][0]])
+        assert spec.pair and byte_text.decode(batch["input_ids_2"][0].numpy()).startswith("second")
+
+    def test_regression(self, tmp_path):
+        path = write_csv(tmp_path / "a.csv", [(f"t{i}", i / 7) for i in range(20)])
+        splits, spec = load(path, tmp_path, problem_type="regression")
+        assert spec.problem_type == "regression" and spec.metric == "rmse" and spec.labels == ()
+        assert np.allclose(np.sort(all_labels(splits)), np.arange(20) / 7, atol=1e-6)
+
+    def test_long_inputs_are_cut(self, tmp_path):
+        splits, spec = load(write_csv(tmp_path / "a.csv", sentences()), tmp_path, max_length=15)
+        assert spec.max_length == 15 and splits["train"][0]["input_ids"][-1] == byte_text.EOS_ID
+
+
+class TestSplits:
+    def test_no_subject_is_in_two_splits(self, tmp_path):
+        subjects = np.repeat(np.arange(10), 6)
+        np.savez(tmp_path / "a.npz", x=RNG.normal(size=(60, 4)), y=np.arange(60) % 2, subject=subjects)
+        splits, spec = load(tmp_path / "a.npz", tmp_path, group_column="subject")
+        found = [set(subjects[split[:]["source_row"]]) for split in splits.values()]
+        assert [len(subjects) for subjects in found] == [8, 1, 1] and len(set.union(*found)) == 10
+        assert "split by subject: train" in spec.note
+
+    def test_equal_inputs_stay_together(self, tmp_path):
+        path = write_csv(tmp_path / "a.csv", [(f"text {i % 15}", i % 15 % 2) for i in range(60)])
+        splits, _ = load(path, tmp_path)
+        texts = [{byte_text.decode(ids) for ids in split[:]["input_ids"]} for split in splits.values()]
+        assert sum(map(len, texts)) == 15
+
+    def test_the_seed_decides(self, tmp_path):
+        path = write_csv(tmp_path / "a.csv", sentences())
+        rows = [load(path, tmp_path, seed=seed)[0]["test"][:]["source_row"].tolist() for seed in (0, 0, 1)]
+        assert rows[0] == rows[1] != rows[2]
+
+    def test_uneven_classes_are_reported(self, tmp_path, caplog):
+        path = write_csv(tmp_path / "a.csv", [(f"t{i}", int(i < 4)) for i in range(100)])
+        with caplog.at_level(logging.INFO):
+            _, spec = load(path, tmp_path)
+        assert "Classes are uneven" in caplog.text and "largest class (0) has 97% of train" in spec.note
+
+
+BAD = [
+    ([("a", 1)] * 3, {"label_column": "lable"}, "has no column 'lable' .did you mean 'label'"),
+    ([(f"t{i}", 1) for i in range(9)], {}, "Every row has label 1"),
+    ([(f"t{i}", i / 7) for i in range(9)], {}, r"a.csv, row 2, has label 0.14\d+, which is no class"),
+    ([("a", 0), ("b", ""), ("c", 1)], {}, "row 2, has no label"),
+    ([("a", 0), ("", 1), ("c", 1)], {}, "row 2, column 'text', is empty"),
+    ([("a", 0), ("b", 1)], {}, "too few to set validation and test examples apart"),
+    ([(f"t{i}", i % 2) for i in range(20)], {"test_fraction": 0.7}, "test_fraction is 0.7"),
+    ([(f"t{i}", i % 2) for i in range(20)], {"modality": "video"}, "modality is 'video'"),
+    (
+        [(f"t{i}", i % 2) for i in range(20)],
+        {"modality": "values"},
+        "row 1, column 'text', is not a sequence of numbers",
+    ),
+    ([("1 nan", i % 2) for i in range(20)], {"modality": "values"}, "holds a missing or infinite value"),
+    ([("1 -2", i % 2) for i in range(20)], {"modality": "tokens"}, "no list of token ids"),
+    ([(f"t{i}", i % 2) for i in range(20)], {"problem_type": "ranking"}, "problem_type is 'ranking'"),
+]
+
+
+@pytest.mark.parametrize(("rows", "options", "message"), BAD, ids=[case[2] for case in BAD])
+def test_bad_rows_are_named(rows, options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        load(write_csv(tmp_path / "a.csv", rows), tmp_path, **options)
+
+
+def test_bad_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.csv does not exist|nothing.csv"):
+        load(tmp_path / "nothing.csv", tmp_path)
+    (tmp_path / "a.docx").write_text("x")
+    with pytest.raises(ValueError, match=r"ends in '\.docx'"):
+        load(tmp_path / "a.docx", tmp_path)
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ValueError, match=r"empty\.csv is empty"):
+        load(tmp_path / "empty.csv", tmp_path)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"bad\.parquet could not be read as parquet"):
+        load(tmp_path / "bad.parquet", tmp_path)
+    np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"pickled\.npy could not be read"):
+        load(tmp_path / "pickled.npy", tmp_path)
+    np.savez(tmp_path / "uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
+    with pytest.raises(ValueError, match=r"uneven\.npz has arrays of lengths"):
+        load(tmp_path / "uneven.npz", tmp_path)
+
+
+def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for i in range(10):
+        folder = tmp_path / "pics" / ("cat", "dog")[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.new("L", (4, 5 if i == 7 else 4)).save(folder / f"{i}.png")
+    with pytest.raises(ValueError, match="set image_size"):
+        load(tmp_path / "pics", tmp_path)
+    (tmp_path / "pics" / "cat" / "0.png").write_bytes(b"")
+    with pytest.raises(ValueError, match="no readable picture"):
+        load(tmp_path / "pics", tmp_path)
