@@ -11,6 +11,7 @@ SMALL = {
     "transformer": dict(num_attention_heads=4),
     "lru": dict(state_size=8),
     "s5": dict(state_size=8, num_blocks=2),
+    "mega": dict(shared_representation_size=8, state_size=4),
 }
 VARIANTS = {
     "s4": dict(arch="s4"),
@@ -25,6 +26,10 @@ VARIANTS = {
     "lru": dict(arch="lru"),
     "s5": dict(arch="s5"),
     "s5-bilinear-full-glu": dict(arch="s5", discretization="bilinear", output_activation="full_glu", num_blocks=1),
+    "mega": dict(arch="mega"),
+    "mega-chunk-rotary": dict(arch="mega", chunk_size=3, position_bias="rotary"),
+    "mega-laplace-scale-post": dict(arch="mega", attention_function="laplace", norm="scale", norm_position="post"),
+    "mega-relu2-chunk-batch": dict(arch="mega", attention_function="relu2", chunk_size=4, norm="batch"),
 }
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
 

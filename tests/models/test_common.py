@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForPreTraining, AutoModelForSequenceClassification
 
-from toy_models import VARIANTS, head_class, make_config, make_inputs, make_model
+from toy_models import SMALL, VARIANTS, head_class, make_config, make_inputs, make_model
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
 directions = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
@@ -205,7 +205,7 @@ def test_every_parameter_is_in_one_group(variant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["s4", "dlr", "transformer", "transformer-window"])
+@pytest.mark.parametrize("variant", [*SMALL, "transformer-window"])
 def test_mixers_compile_without_graph_breaks(variant):
     mixer = make_model(variant, "Model", bidirectional=True).layers[0].mixer
     if variant == "transformer-window":

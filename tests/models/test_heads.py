@@ -13,9 +13,9 @@ from hf_longseq import (
     S4ForPreTraining,
 )
 from hf_longseq.models.longseq_layers import LongSeqBatchNorm, pool
-from toy_models import make_inputs, make_model
+from toy_models import SMALL, make_inputs, make_model
 
-architectures = pytest.mark.parametrize("variant", ["s4", "dlr", "transformer"])
+architectures = pytest.mark.parametrize("variant", SMALL)
 
 
 @architectures

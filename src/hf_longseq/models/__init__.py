@@ -10,6 +10,7 @@ from transformers.models.auto import modeling_auto
 from .configuration_dlr import DLRConfig
 from .configuration_long_transformer import LongTransformerConfig
 from .configuration_lru import LRUConfig
+from .configuration_mega import MegaConfig
 from .configuration_s4 import S4Config
 from .configuration_s5 import S5Config
 from .modeling_dlr import (
@@ -33,6 +34,13 @@ from .modeling_lru import (
     LRUForSequenceClassification,
     LRUModel,
 )
+from .modeling_mega import (
+    MegaForCausalLM,
+    MegaForMaskedLM,
+    MegaForPreTraining,
+    MegaForSequenceClassification,
+    MegaModel,
+)
 from .modeling_s4 import (
     S4ForCausalLM,
     S4ForMaskedLM,
@@ -55,6 +63,7 @@ ARCHITECTURES = {
     "transformer": (LongTransformerConfig, LongTransformerModel),
     "lru": (LRUConfig, LRUModel),
     "s5": (S5Config, S5Model),
+    "mega": (MegaConfig, MegaModel),
 }
 
 __all__ = [
@@ -77,6 +86,12 @@ __all__ = [
     "LongTransformerForPreTraining",
     "LongTransformerForSequenceClassification",
     "LongTransformerModel",
+    "MegaConfig",
+    "MegaForCausalLM",
+    "MegaForMaskedLM",
+    "MegaForPreTraining",
+    "MegaForSequenceClassification",
+    "MegaModel",
     "S4Config",
     "S4ForCausalLM",
     "S4ForMaskedLM",
@@ -116,3 +131,7 @@ _register(
 )
 _register(LRUConfig, (LRUModel, LRUForMaskedLM, LRUForCausalLM, LRUForPreTraining, LRUForSequenceClassification))
 _register(S5Config, (S5Model, S5ForMaskedLM, S5ForCausalLM, S5ForPreTraining, S5ForSequenceClassification))
+_register(
+    MegaConfig,
+    (MegaModel, MegaForMaskedLM, MegaForCausalLM, MegaForPreTraining, MegaForSequenceClassification),
+)

@@ -35,7 +35,8 @@ class LongSeqConfig(PreTrainedConfig):
         num_hidden_layers: number of blocks.
         intermediate_size: width of the feed-forward sub-block; None leaves it out, as state-space models do.
         hidden_act: activation of the feed-forward sub-block, by its name in transformers.
-        norm: "layer", "rms" or "batch" (batch statistics over valid positions only).
+        norm: "layer", "rms", "batch" (batch statistics over valid positions only) or "scale" (root mean square,
+            with one factor for all channels).
         norm_position: "pre" (norm, mixer, add; one more norm at the end) or "post" (mixer, add, norm).
         norm_eps: added to the variance.
         dropout: probability, applied to what each sub-block adds to the residual stream.
@@ -91,7 +92,7 @@ class LongSeqConfig(PreTrainedConfig):
     def validate_architecture(self) -> None:
         super().validate_architecture()
         require_choice(self, "input_type", ("tokens", "values"))
-        require_choice(self, "norm", ("layer", "rms", "batch"))
+        require_choice(self, "norm", ("layer", "rms", "batch", "scale"))
         require_choice(self, "norm_position", ("pre", "post"))
         require_choice(self, "pooling", ("mean", "max", "first", "last"))
         require_choice(self, "pretraining_objective", ("masked", "causal"))

@@ -59,7 +59,8 @@ class S5Config(LongSeqConfig):
         if self.conjugate_symmetry and self.state_size // self.num_blocks % 2:
             raise ValueError(
                 f"S5Config.state_size is {self.state_size}, which gives num_blocks={self.num_blocks} blocks of "
-                f"odd size {self.state_size // self.num_blocks}; give blocks of even size, or set conjugate_symmetry=False."
+                f"odd size {self.state_size // self.num_blocks}; give blocks of even size, or set "
+                "conjugate_symmetry=False."
             )
         if not 0 < self.dt_min < self.dt_max:
             raise ValueError(f"S5Config has dt_min={self.dt_min} and dt_max={self.dt_max}; give 0 < dt_min < dt_max.")

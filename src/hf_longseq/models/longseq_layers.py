@@ -8,6 +8,7 @@ Axes: B batch, L length, H hidden size, K number of labels.
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 
@@ -62,6 +63,21 @@ class LongSeqBatchNorm(nn.Module):
         return mean_H, var_H
 
 
+class LongSeqScaleNorm(nn.Module):
+    """Divides by the root mean square over the channels, with one learned factor for all of them."""
+
+    def __init__(self, hidden_size: int, eps: float):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(1))
+
+    def reset_parameters(self) -> None:
+        init.ones_(self.weight)
+
+    def forward(self, hidden_BLH: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(hidden_BLH, hidden_BLH.shape[-1:], eps=self.eps) * self.weight
+
+
 def _sum_over_processes(x: torch.Tensor) -> torch.Tensor:
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         from torch.distributed.nn.functional import all_reduce  # differentiable; absent where torch has no distributed
@@ -72,10 +88,8 @@ def _sum_over_processes(x: torch.Tensor) -> torch.Tensor:
 
 def build_norm(config) -> nn.Module:
     """The norm that `config.norm` names."""
-    if config.norm == "batch":
-        return LongSeqBatchNorm(config.hidden_size, config.norm_eps)
-    norm_class = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
-    return norm_class(config.hidden_size, eps=config.norm_eps)
+    norms = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "batch": LongSeqBatchNorm, "scale": LongSeqScaleNorm}
+    return norms[config.norm](config.hidden_size, eps=config.norm_eps)
 
 
 def apply_norm(norm: nn.Module, hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None) -> torch.Tensor:

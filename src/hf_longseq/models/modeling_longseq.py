@@ -4,7 +4,8 @@
 
 - Inputs are token ids or real values; values carry one more channel that is 1 where a position is masked.
 - A block is a mixer and, where `intermediate_size` is set, a feed-forward sub-block, each with its norm and residual.
-- An architecture is a mixer class. `mixer_inputs` and `make_cache` are the two hooks a mixer may need besides.
+- An architecture is a mixer class. `mixer_inputs` and `make_cache` are the two hooks a mixer may need besides; one
+  that sets `adds_residual` gets the block's input as `residual` and mixes it in itself (a gated residual).
 - `attention_mask` reaches everything: mixers zero or ignore padding, batch norm leaves it out, pooling skips it.
 
 Axes: B batch, L length, C channels, H hidden size.
@@ -22,7 +23,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_longseq import LongSeqConfig
-from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, apply_norm, build_norm
+from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, LongSeqScaleNorm, apply_norm, build_norm
 from .longseq_losses import check_lengths, check_token_ids, check_values
 from .ssm_cache import RecurrentCache
 
@@ -35,6 +36,7 @@ class LongSeqBlock(GradientCheckpointingLayer):
         self.pre_norm = config.norm_position == "pre"
         self.mixer_norm = build_norm(config)
         self.mixer = mixer_class(config, layer_idx)
+        self.mixer_adds_residual = getattr(mixer_class, "adds_residual", False)
         self.feed_forward_norm = self.feed_forward = None
         if config.intermediate_size is not None:
             self.feed_forward_norm = build_norm(config)
@@ -54,8 +56,10 @@ class LongSeqBlock(GradientCheckpointingLayer):
         residual = hidden_states
         if self.pre_norm:
             hidden_states = apply_norm(self.mixer_norm, hidden_states, valid_mask)
+        if self.mixer_adds_residual:
+            kwargs["residual"] = residual
         mixed, _ = self.mixer(hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs)
-        hidden_states = residual + self.dropout(mixed)
+        hidden_states = mixed if self.mixer_adds_residual else residual + self.dropout(mixed)
         if not self.pre_norm:
             hidden_states = apply_norm(self.mixer_norm, hidden_states, valid_mask)
         if self.feed_forward is None:
@@ -100,7 +104,7 @@ class LongSeqPreTrainedModel(PreTrainedModel):
                 init.uniform_(module.bias, -bound, bound)
         elif self.config.initializer_range is None and isinstance(module, nn.Embedding):
             init.normal_(module.weight)
-        elif isinstance(module, (self.mixer_class, LongSeqBatchNorm)):
+        elif isinstance(module, (self.mixer_class, LongSeqBatchNorm, LongSeqScaleNorm)):
             module.reset_parameters()
         else:
             super()._init_weights(module)
