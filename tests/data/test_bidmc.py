@@ -2,46 +2,16 @@
 
 import numpy as np
 import pytest
+from stand_ins import PATIENTS, TS_HEADER, WINDOW, WINDOWS, cut_windows, write_bidmc
 
 from hf_longseq.data.bidmc import recordings
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task import load_task
 
-WINDOW, STRIDE, PATIENTS, WINDOWS = 400, 40, 8, 10
-HEADER = (
-    "#synthetic\n@problemName BIDMC32HR\n@timeStamps false\n@missing false\n@univariate false\n@targetlabel true\n"
-)
-HEADER += "@data\n"
-
-
-def cut_windows():
-    rng = np.random.default_rng(0)
-    windows, patients = [], []
-    for patient in range(PATIENTS):
-        length = WINDOW + STRIDE * (WINDOWS - 1)
-        pulse = np.sin(np.arange(length) * (0.1 + 0.01 * patient)) + rng.normal(0, 0.1, length)
-        recording = np.stack([pulse, rng.normal(size=length)], axis=1).round(5)
-        for i in range(WINDOWS):
-            windows.append(recording[i * STRIDE : i * STRIDE + WINDOW])
-            patients.append(patient)
-    return windows, np.array(patients)
-
-
-def line(window, target):
-    return ":".join(",".join(str(value) for value in channel) for channel in window.T) + f":{target}\n"
-
 
 @pytest.fixture
 def folder(tmp_path):
-    """Windows of all patients in both files, the target tells the patient."""
-    windows, patients = cut_windows()
-    lines = [line(window, 60 + patient) for window, patient in zip(windows, patients, strict=True)]
-    order = np.random.default_rng(1).permutation(len(lines))
-    (tmp_path / "deep").mkdir()
-    for part, chosen in (("TRAIN", order[:60]), ("TEST", order[60:])):
-        text = HEADER + "".join(lines[i] for i in chosen)
-        (tmp_path / "deep" / f"BIDMC32HR_{part}.ts").write_text(text)
-    return tmp_path
+    return write_bidmc(tmp_path)
 
 
 def load(folder, **options):
@@ -84,16 +54,16 @@ def test_the_original_split_keeps_the_archives_test_windows(folder):
 
 
 BAD = [
-    ("1.0,2.0:3.0:70\n", r"line 8, has 2 dimensions of lengths \[1, 2\]"),
+    ("1.0,2.0:3.0:70\n", r"line 6, has 2 dimensions of lengths \[1, 2\]"),
     ("1.0,2.0:70\n", "has 1 dimensions"),
-    ("1.0,x:3.0,4.0:70\n", "line 8, is no row of numbers"),
-    ("1.0,nan:3.0,4.0:70\n", "line 8, holds a missing value"),
+    ("1.0,x:3.0,4.0:70\n", "line 6, is no row of numbers"),
+    ("1.0,nan:3.0,4.0:70\n", "line 6, holds a missing value"),
 ]
 
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=[case[1] for case in BAD])
 def test_bad_lines_are_named(text, message, folder):
-    (folder / "deep" / "BIDMC32HR_TRAIN.ts").write_text(HEADER + text)
+    (folder / "deep" / "BIDMC32HR_TRAIN.ts").write_text(TS_HEADER + text)
     with pytest.raises(ValueError, match=message):
         load(folder)
 

@@ -1,10 +1,9 @@
 """Image and sCIFAR, on stand-in files: the Hub's parquet and the official binary archive."""
 
-import io
-
 import numpy as np
 import pytest
 from datasets import Dataset
+from stand_ins import CIFAR_IMAGES, write_cifar_binary, write_cifar_parquet
 
 from hf_longseq.data.cifar import to_grey
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
@@ -12,35 +11,15 @@ from hf_longseq.data.task import load_task
 
 Image = pytest.importorskip("PIL.Image")
 
-IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
-LABELS = np.arange(50) % 10
-
-
-def png(image):
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "PNG")
-    return {"bytes": buffer.getvalue(), "path": None}
-
 
 @pytest.fixture
 def parquet(tmp_path):
-    home = tmp_path / "cifar10" / "plain_text"
-    home.mkdir(parents=True)
-    for split, chosen in (("train", slice(0, 40)), ("test", slice(40, 50))):
-        rows = {"img": [png(image) for image in IMAGES[chosen]], "label": LABELS[chosen].tolist()}
-        Dataset.from_dict(rows).to_parquet(home / f"{split}-00000-of-00001.parquet")
-    return tmp_path / "cifar10"
+    return write_cifar_parquet(tmp_path)
 
 
 @pytest.fixture
 def binary(tmp_path):
-    home = tmp_path / "cifar-10-batches-bin"
-    home.mkdir()
-    records = np.concatenate([LABELS[:, None].astype(np.uint8), IMAGES.transpose(0, 3, 1, 2).reshape(50, -1)], axis=1)
-    for number in range(1, 6):
-        records[8 * (number - 1) : 8 * number].tofile(home / f"data_batch_{number}.bin")
-    records[40:].tofile(home / "test_batch.bin")
-    return tmp_path
+    return write_cifar_binary(tmp_path)
 
 
 def load(name, folder, **options):
@@ -48,8 +27,8 @@ def load(name, folder, **options):
 
 
 def test_grey_is_what_pillow_makes_of_it():
-    expected = np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in IMAGES])
-    assert np.array_equal(to_grey(IMAGES), expected)
+    expected = np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in CIFAR_IMAGES])
+    assert np.array_equal(to_grey(CIFAR_IMAGES), expected)
 
 
 def test_both_formats_give_the_same_sequences(parquet, binary):
@@ -66,7 +45,7 @@ def test_both_formats_give_the_same_sequences(parquet, binary):
 def test_image_is_scaled_as_in_the_published_results(binary):
     splits, spec = load("image", binary)
     batch = DataCollatorWithLongPadding.from_task(spec)([splits["test"][0]])
-    grey = to_grey(IMAGES[40:41]).reshape(1, 1024, 1) / 255
+    grey = to_grey(CIFAR_IMAGES[40:41]).reshape(1, 1024, 1) / 255
     assert np.allclose(batch["input_values"], (grey - 122.6 / 255) / (61 / 255), atol=1e-5)
 
 

@@ -1,58 +1,25 @@
 """The released files, unpacked or packed, on stand-ins in their formats: ListOps, Retrieval, Pathfinder."""
 
-import io
-import tarfile
-
-import numpy as np
 import pytest
+from stand_ins import PATHFINDER, grey_png, lra_files, write_files, write_tar
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising
 from hf_longseq.data.listops import VOCABULARY
-from hf_longseq.data.lra_release import AAN_FILES, LISTOPS_FILES
 from hf_longseq.data.task import MissingDataError, load_task
 
-Image = pytest.importorskip("PIL.Image")
-
-LISTOPS_ROW = "( ( ( [MAX 2 ) 9 ) ] )\t9\r\n"
-PATHFINDER = "pathfinder32/curv_contour_length_14"
-
-
-def png(level, size=32):
-    buffer = io.BytesIO()
-    Image.fromarray(np.full((size, size), level, np.uint8)).save(buffer, "PNG")
-    return buffer.getvalue()
+pytest.importorskip("PIL")
 
 
 @pytest.fixture
 def files():
-    """Name -> content, as in the archive (two folders deep)."""
-    content = {f"listops-1000/{name}": f"Source\tTarget\r\n{LISTOPS_ROW * 3}" for name in LISTOPS_FILES.values()}
-    for name in AAN_FILES.values():
-        content[f"tsv_data/{name}"] = '1.0\tA\tB\tthe "first paper\tthe second\n0.0\tA\tC\tone\ttwo\n'
-    for stem in (0, 1, 10):
-        lines = "".join(f"imgs/{stem} sample_{i}.png {i} {i % 2} 1.0 14 4 2 0.5 1 1\n" for i in range(10))
-        content[f"{PATHFINDER}/metadata/{stem}.npy"] = lines
-        for i in range(10):
-            content[f"{PATHFINDER}/imgs/{stem}/sample_{i}.png"] = png(200 if i % 2 else 30)
-    content[f"{PATHFINDER}/imgs/0/sample_3.png"] = b""  # the release has an empty picture
-    content = {name: text.encode() if isinstance(text, str) else text for name, text in content.items()}
-    return {f"lra_release/lra_release/{name}": text for name, text in content.items()}
+    return lra_files()
 
 
 def write(files, place, packed):
-    place.mkdir(exist_ok=True)
     if packed:
-        with tarfile.open(place / "lra_release.gz", "w:gz") as archive:
-            for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        return place
-    for name, content in files.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
-    return place
+        return write_tar(files, place / "lra_release.gz").parent
+    return write_files(files, place)
 
 
 @pytest.fixture(params=[False, True], ids=["unpacked", "packed"])
@@ -99,7 +66,7 @@ DAMAGE = [
     ("pathfinder", f"{PATHFINDER}/metadata/1.npy", b"imgs/1 sample_0.png 0\n", "metadata/1.npy, line 1, reads"),
     ("pathfinder", f"{PATHFINDER}/metadata/1.npy", b"imgs/1 sample_99.png 0 1\n", "sample_99.png, which is missing"),
     ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", b"\x89PNG", "sample_2.png is no readable picture"),
-    ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", png(3, 16), r"sample_2.png has shape \(16, 16\)"),
+    ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", grey_png(3, 16), r"sample_2.png has shape \(16, 16\)"),
 ]
 
 

