@@ -40,8 +40,12 @@ TINY_MODEL = {
     "num_hidden_layers": 2,
     "state_size": 8,
     "num_ssm": None,
+    "num_blocks": 1,
     "num_attention_heads": 2,
     "attention_window": None,
+    "chunk_size": 64,
+    "value_size": None,
+    "shared_representation_size": 8,
     "intermediate_size": None,
     "classifier_hidden_size": None,
 }
