@@ -15,6 +15,7 @@ COMMANDS = {
     "finetune": "train a classifier from a pretrained checkpoint, or from scratch",
     "evaluate": "score a finished run on a split",
     "predict": "classify examples of a split or of a file",
+    "convert": "open a checkpoint of the official code as one of ours",
     "tasks": "list the tasks, or show one",
     "recipes": "list the shipped recipes, or show one",
     "env": "versions and hardware, for bug reports and records",

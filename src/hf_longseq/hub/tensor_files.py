@@ -1,0 +1,205 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the tensors of a checkpoint file and nothing else: no object of the file is built, no code of it is run.
+
+A Lightning checkpoint is a pickle that also holds configurations, callbacks and optimiser states of foreign classes.
+`torch.load(weights_only=True)` refuses such files and `weights_only=False` executes whatever they say. Here every name
+that a pickle asks for is answered by an inert object of this module, which remembers what it was called with; a
+tensor is then made from such a memory, after its numbers have been checked against the size of the file's storage.
+"""
+
+import math
+import os
+import pickle
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from hf_longseq.errors import HfLongSeqError
+
+# Pickled structure of the largest plausible checkpoint; the numbers themselves are stored outside of it.
+MAX_PICKLE_BYTES = 256 << 20
+
+STORAGES = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "ComplexFloatStorage": torch.complex64,
+    "ComplexDoubleStorage": torch.complex128,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
+TENSOR_CALL = "torch._utils._rebuild_tensor_v2"
+PARAMETER_CALLS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
+
+
+class Inert:
+    """Stands for any global of a pickle and for whatever is built with it. Nothing done to it has an effect outside.
+
+    `label` is the dotted name of the global, `args` what it was called with, `entries` the items put into it.
+    """
+
+    label = ""
+
+    def __new__(cls, *args, **kwargs):
+        self = object.__new__(cls)
+        self.args, self.entries = args, {}
+        return self
+
+    def __init__(self, *args, **kwargs):
+        """Arguments are kept by `__new__`, through which every way of unpickling leads."""
+
+    def __call__(self, *args, **kwargs) -> "Inert":
+        return Inert(*args)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.entries[key] = value
+
+    def __setstate__(self, state: Any) -> None:
+        """States are dropped, and so are the items of lists and sets."""
+
+    def append(self, item: Any) -> None: ...
+
+    def extend(self, items: Any) -> None: ...
+
+    def add(self, item: Any) -> None: ...
+
+
+class Storage(Inert):
+    """The numbers of a tensor: its arguments are "storage", class, name of the file, device, number of elements."""
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type[Inert]:
+        # a class of its own for each global, so that nothing can be left behind in one
+        return type("Global", (Inert,), {"label": f"{module}.{name}"})
+
+    def persistent_load(self, pid: Any) -> Storage:
+        return Storage(*pid) if isinstance(pid, tuple) else Storage()
+
+
+def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
+    """Read the state dict of a checkpoint file.
+
+    Args:
+        path: A .safetensors file, a state dict written by `torch.save`, or a Lightning checkpoint.
+
+    Returns:
+        Names and tensors, on the CPU, in the stored dtypes.
+
+    Raises:
+        HfLongSeqError: If the file is missing, damaged, or holds no state dict.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise HfLongSeqError(f"checkpoint {path} does not exist: give a .ckpt, .pt, .bin or .safetensors file.")
+    if path.suffix == ".safetensors":
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise HfLongSeqError(f"checkpoint {path} is no complete safetensors file: copy it again.") from error
+    if not zipfile.is_zipfile(path):
+        return _read_old_format(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read_archive(path, archive)
+    except HfLongSeqError:
+        raise
+    except Exception as error:  # whatever a damaged or hostile pickle leads the unpickler to
+        raise HfLongSeqError(
+            f"checkpoint {path} cannot be read ({type(error).__name__}): it is damaged or no file of torch.save."
+        ) from error
+
+
+def _read_old_format(path: Path) -> dict[str, torch.Tensor]:
+    """Files of torch before 1.6: torch's own restricted reader takes bare state dicts."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise HfLongSeqError(
+            f"checkpoint {path} is neither safetensors nor a zip file of torch.save, and holds more than tensors: "
+            "save its state dict again with a current torch."
+        ) from error
+    content = content.get("state_dict", content) if isinstance(content, dict) else content
+    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+        raise HfLongSeqError(f"checkpoint {path} holds no state dict: give a file with named tensors.")
+    return {str(name): value for name, value in content.items()}
+
+
+def _read_archive(path: Path, archive: zipfile.ZipFile) -> dict[str, torch.Tensor]:
+    pickles = [entry for entry in archive.infolist() if entry.filename.split("/")[-1] == "data.pkl"]
+    if len(pickles) != 1:
+        raise HfLongSeqError(f"checkpoint {path} is a zip file without one data.pkl: give a file of torch.save.")
+    packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+    if packed or pickles[0].file_size > MAX_PICKLE_BYTES:
+        raise HfLongSeqError(f"checkpoint {path} is packed as torch.save never does: save its state dict again.")
+    root = pickles[0].filename.removesuffix("data.pkl")
+    if f"{root}byteorder" in archive.namelist() and archive.read(f"{root}byteorder") != sys.byteorder.encode():
+        raise HfLongSeqError(f"checkpoint {path} has the byte order of another machine: save it again on this one.")
+    with archive.open(pickles[0]) as file:
+        content = _Reader(file).load()
+
+    entries = _mapping(content)
+    if entries is not None and "state_dict" in entries:
+        entries = _mapping(entries["state_dict"])
+    if not entries:
+        raise HfLongSeqError(f"checkpoint {path} holds no state dict: give a file with named tensors.")
+    tensors = {}
+    for name, memory in entries.items():
+        if not isinstance(name, str):
+            raise HfLongSeqError(
+                f"checkpoint {path} has an entry whose name is no text: give a file of named tensors."
+            )
+        tensor = _build(memory, archive, root)
+        if tensor is None:
+            raise HfLongSeqError(
+                f"checkpoint {path} holds {name!r}, which is no plain tensor: save a bare state dict."
+            )
+        tensors[name] = tensor
+    return tensors
+
+
+def _mapping(content: Any) -> dict | None:
+    """The items of a dict, or of what an OrderedDict has become."""
+    if isinstance(content, dict):
+        return content
+    if isinstance(content, Inert) and content.label == "collections.OrderedDict":
+        return content.entries
+    return None
+
+
+def _build(memory: Any, archive: zipfile.ZipFile, root: str) -> torch.Tensor | None:
+    """Make the tensor that a remembered call describes; None if it describes something else, or no sound tensor."""
+    label = memory.label if isinstance(memory, Inert) else ""
+    if label in PARAMETER_CALLS and memory.args:
+        memory = memory.args[0]
+    if not isinstance(memory, Inert) or memory.label != TENSOR_CALL or len(memory.args) < 4:
+        return None
+    storage, offset, size, stride = memory.args[:4]
+    if not isinstance(storage, Storage) or len(storage.args) != 5 or not isinstance(storage.args[2], str):
+        return None
+    if not isinstance(size, tuple) or not isinstance(stride, tuple) or len(size) != len(stride):
+        return None
+    _, storage_class, file_name, _, _ = storage.args
+    dtype = STORAGES.get(getattr(storage_class, "label", "").removeprefix("torch."))
+    if dtype is None or not all(type(number) is int and number >= 0 for number in (offset, *size, *stride)):
+        return None
+    elements = math.prod(size)
+    if elements == 0:
+        return torch.empty(size, dtype=dtype)
+    data = bytearray(archive.read(f"{root}data/{file_name}"))
+    count = len(data) // dtype.itemsize
+    last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    if last >= count or elements > count:
+        return None  # reaches beyond its storage, or would repeat it
+    return torch.frombuffer(data, dtype=dtype, count=count).as_strided(size, stride, offset).clone()
