@@ -14,7 +14,7 @@ import torch.nn.functional as F
 BLOCK = 128
 """Positions whose powers are computed one by one; all others are products of these with powers of Lambda^BLOCK."""
 
-SLAB = 1024
+SLAB = 512
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
 
 
@@ -36,8 +36,9 @@ def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length
     inner = _powers(decay_N, omega_N, torch.arange(min(BLOCK, length), device=decay_N.device))
     outer = _powers(decay_N, omega_N, torch.arange(blocks, device=decay_N.device) * BLOCK + start)
     (a, b), (c, d) = (z[:, None, :] for z in inner), (z[:, :, None] for z in outer)
-    powers = torch.stack((a * c - b * d, a * d + b * c)).flatten(2)
-    return powers[..., :length].reshape(-1, length)
+    real = torch.addcmul(a * c, b, d, value=-1).flatten(1)[:, :length]
+    imag = torch.addcmul(a * d, b, c).flatten(1)[:, :length]
+    return torch.cat((real, imag))
 
 
 def _powers(decay_N, omega_N, exponents):
@@ -117,27 +118,42 @@ def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch
 
 
 class _LongConvolution(torch.autograd.Function):
-    """FFT convolution whose backward pass also uses real transforms only, and keeps no spectrum."""
+    """FFT convolution whose backward pass also uses real transforms only, and keeps no spectrum.
+
+    Channels go in a few groups one after the other: spectra are twice as long as the input and complex, and those of
+    all channels at once would be most of a layer's memory.
+    """
 
     @staticmethod
     def forward(ctx, u_HBL, kernel_DHL, size):
         ctx.save_for_backward(u_HBL, kernel_DHL)
         ctx.size = size
-        spectrum = torch.fft.rfft(u_HBL, n=size).mul_(_kernel_spectrum(kernel_DHL, size))
-        return torch.fft.irfft(spectrum, n=size)[..., : u_HBL.shape[-1]].contiguous()
+        y = torch.empty_like(u_HBL, memory_format=torch.contiguous_format)
+        for part in _channel_groups(u_HBL.shape[0]):
+            spectrum = torch.fft.rfft(u_HBL[part], n=size).mul_(_kernel_spectrum(kernel_DHL[:, part], size))
+            y[part] = torch.fft.irfft(spectrum, n=size)[..., : y.shape[-1]]
+        return y
 
     @staticmethod
     def backward(ctx, grad_HBL):
         u_HBL, kernel_DHL = ctx.saved_tensors
         size, length = ctx.size, u_HBL.shape[-1]
-        spectrum = torch.fft.rfft(grad_HBL, n=size)
-        correlation = (torch.fft.rfft(u_HBL, n=size).conj() * spectrum).sum(1)
-        around = torch.fft.irfft(correlation, n=size)
-        grads = [around[:, :length]]
-        if kernel_DHL.shape[0] == 2:
-            grads.append(around[:, size - length :].flip(-1))
-        grad_u = torch.fft.irfft(spectrum.mul_(_kernel_spectrum(kernel_DHL, size).conj()), n=size)
-        return grad_u[..., :length].contiguous(), torch.stack(grads), None
+        grad_u = torch.empty_like(u_HBL, memory_format=torch.contiguous_format)
+        grad_kernel = torch.empty_like(kernel_DHL)
+        for part in _channel_groups(u_HBL.shape[0]):
+            spectrum = torch.fft.rfft(grad_HBL[part], n=size)
+            around = torch.fft.irfft((torch.fft.rfft(u_HBL[part], n=size).conj() * spectrum).sum(1), n=size)
+            grad_kernel[0, part] = around[:, :length]
+            if kernel_DHL.shape[0] == 2:
+                grad_kernel[1, part] = around[:, size - length :].flip(-1)
+            spectrum.mul_(_kernel_spectrum(kernel_DHL[:, part], size).conj())
+            grad_u[part] = torch.fft.irfft(spectrum, n=size)[..., :length]
+        return grad_u, grad_kernel, None
+
+
+def _channel_groups(channels: int, groups: int = 4) -> list[slice]:
+    width = -(-channels // groups)
+    return [slice(start, min(start + width, channels)) for start in range(0, channels, width)]
 
 
 def _kernel_spectrum(kernel_DHL: torch.Tensor, size: int) -> torch.Tensor:

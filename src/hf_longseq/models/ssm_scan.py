@@ -22,7 +22,10 @@ import torch
 import torch.nn.functional as F
 
 CHUNK_LENGTH = 64
-"""Positions of a chunk. 64 and 128 need about the same work when N is 64; shorter chunks lose to the chain."""
+"""Positions of a chunk. Longer chunks take bigger matrices to build, shorter ones more steps to chain."""
+
+LONG_INPUT = 32768
+"""Positions (batch x length) from which chunks twice as long repay their matrices."""
 
 GROUP = 16
 """Chunks chained one after the other before a second level takes over."""
@@ -481,7 +484,7 @@ def chunked_scan(
         )
     if initial_state_BHN is not None:
         check_state(initial_state_BHN, (batch, channels, state_size))
-    size = chunk_length or choose_chunk_length(length)
+    size = chunk_length or choose_chunk_length(batch, length)
     operators = chunk_operators(system, readout_DHN, size, skip_H)
     chunks = -(-length // size)
     tail = length - (chunks - 1) * size
@@ -498,9 +501,10 @@ def chunked_scan(
     return y, (_advance(last, system.diagonal_Hn2, feedback, tail) + added).transpose(0, 1)
 
 
-def choose_chunk_length(length: int) -> int:
-    """T for a sequence: the power of two that covers it, at most :data:`CHUNK_LENGTH`."""
-    return min(CHUNK_LENGTH, 1 << (length - 1).bit_length())
+def choose_chunk_length(batch: int, length: int) -> int:
+    """T for an input: 64, or 128 for very much input, or the power of two that covers a short sequence."""
+    longest = 2 * CHUNK_LENGTH if batch * length > LONG_INPUT else CHUNK_LENGTH
+    return min(longest, 1 << (length - 1).bit_length())
 
 
 def kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: int) -> torch.Tensor:
