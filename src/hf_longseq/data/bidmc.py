@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import DatasetDict, Features, List, Value
+from datasets import DatasetDict, Features, Value
 
-from hf_longseq.data.converted import fingerprint, list_array, load_converted
+from hf_longseq.data.converted import fingerprint, load_converted, sequence_array, sequence_feature
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
 RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}
 SPLITS = ("patient", "published", "original")
-FEATURES = Features({"input_values": List(List(Value("float32"))), "labels": Value("float32")})
+FEATURES = Features({"input_values": sequence_feature("float32", 2), "labels": Value("float32")})
 STRETCH = 16
 CHUNK = 200
 
@@ -52,7 +52,7 @@ def load(
                 yield (
                     name,
                     {
-                        "input_values": list_array([windows[i] for i in some], pa.float32()),
+                        "input_values": sequence_array([windows[i] for i in some], "float32"),
                         "labels": pa.array([targets[i] for i in some], pa.float32()),
                     },
                 )

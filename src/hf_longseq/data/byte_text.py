@@ -5,7 +5,7 @@
 import numpy as np
 import pyarrow as pa
 
-from hf_longseq.data.converted import list_array
+from hf_longseq.data.converted import sequence_array
 from hf_longseq.errors import HfLongSeqError
 
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
@@ -31,7 +31,7 @@ def decode(ids) -> str:
 
 def encode_column(texts: list, max_length: int) -> pa.Array:
     """A column of ids from many texts."""
-    return list_array([encode(text, max_length) for text in texts], pa.int32())
+    return sequence_array([encode(text, max_length) for text in texts], "int32")
 
 
 def check_max_length(max_length: int) -> None:

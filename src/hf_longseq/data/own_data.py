@@ -19,7 +19,7 @@ import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import SPLITS, fingerprint, list_array, load_converted
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array, sequence_feature
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import Table, open_source
 from hf_longseq.data.task import TaskSpec
@@ -241,9 +241,10 @@ def _features(modality: str, facts: dict, pair: bool, names: tuple[str, ...]) ->
     if modality in ("text", "tokens"):
         name, kind = "input_ids", List(Value("int32"))
     elif modality == "image":
-        name, kind = "input_values", List(Value("uint8") if len(facts["shape"]) == 2 else List(Value("uint8")))
+        channels = facts["shape"][2] if len(facts["shape"]) == 3 else 1
+        name, kind = "input_values", sequence_feature("uint8", channels)
     else:
-        name, kind = "input_values", List(Value("float32") if facts["shape"] == (1,) else List(Value("float32")))
+        name, kind = "input_values", sequence_feature("float32", facts["shape"][0])
     columns = {name: kind} | ({f"{name}_2": kind} if pair else {})
     target = ClassLabel(names=list(names)) if names else Value("float32")
     return Features({**columns, "labels": target, "source_row": Value("int64")})
@@ -253,19 +254,15 @@ def _chunks(
     rows: _Rows, reader: Reader, split_of: np.ndarray, targets: np.ndarray, facts: dict
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     name = "input_ids" if reader.modality in ("text", "tokens") else "input_values"
-    kind = {"input_ids": pa.int32(), "input_values": pa.float32()}[name] if reader.modality != "image" else pa.uint8()
+    dtype = {"text": "int32", "tokens": "int32", "image": "uint8"}.get(reader.modality, "float32")
     for split in SPLITS:
         chosen = np.flatnonzero(split_of == split)
         for start in range(0, len(chosen), CHUNK):
             some = chosen[start : start + CHUNK]
-            arrays = [[_scale(reader.read(*raw), facts) for raw in rows.raw(i)] for i in some]
-            kind = {
-                "input_ids": pa.int32(),
-                "input_values": pa.uint8() if reader.modality == "image" else pa.float32(),
-            }
+            read = [[_scale(reader.read(*raw), facts) for raw in rows.raw(i)] for i in some]
             columns = {
-                (name if document == 0 else f"{name}_2"): list_array([row[document] for row in arrays], kind[name])
-                for document in range(len(arrays[0]))
+                (name if document == 0 else f"{name}_2"): sequence_array([row[document] for row in read], dtype)
+                for document in range(len(rows.inputs))
             }
             yield split, columns | {"labels": pa.array(targets[some]), "source_row": pa.array(some)}
 

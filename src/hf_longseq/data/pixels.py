@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from datasets import ClassLabel, DatasetDict, Features, List, Value
+from datasets import ClassLabel, DatasetDict, Features
 
-from hf_longseq.data.converted import list_array
+from hf_longseq.data.converted import sequence_array, sequence_feature
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -21,14 +21,15 @@ PIXEL_MASK_ID, PIXEL_PAD_ID, PIXEL_VOCAB_SIZE = 256, 257, 258
 
 def pixel_features(labels: tuple[str, ...], num_channels: int = 1) -> Features:
     """Columns of an image task: `input_values` as uint8 grey levels, `labels`."""
-    pixel = Value("uint8") if num_channels == 1 else List(Value("uint8"))
-    return Features({"input_values": List(pixel), "labels": ClassLabel(names=list(labels))})
+    return Features(
+        {"input_values": sequence_feature("uint8", num_channels), "labels": ClassLabel(names=list(labels))}
+    )
 
 
 def pixel_columns(images: np.ndarray, labels: np.ndarray) -> dict[str, pa.Array]:
     """Columns from images (B, H, W) or (B, H, W, C) in uint8 and labels (B,)."""
     rows = images.reshape(len(images), -1, *images.shape[3:])
-    return {"input_values": list_array(list(rows), pa.uint8()), "labels": pa.array(labels, pa.int64())}
+    return {"input_values": sequence_array(list(rows), "uint8"), "labels": pa.array(labels, pa.int64())}
 
 
 def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec:

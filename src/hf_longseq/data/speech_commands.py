@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.converted import fingerprint, list_array, load_converted
+from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -93,7 +93,7 @@ def _chunks(source: Path, subsample: int) -> Iterator[tuple[str, dict[str, Any]]
 
 def _columns(rows: list[tuple[np.ndarray, int]]) -> dict[str, pa.Array]:
     return {
-        "input_values": list_array([samples for samples, _ in rows], pa.float32()),
+        "input_values": sequence_array([samples for samples, _ in rows], "float32"),
         "labels": pa.array([label for _, label in rows], pa.int64()),
     }
 

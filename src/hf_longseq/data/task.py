@@ -5,8 +5,8 @@
 Columns of every task's `DatasetDict` (train / validation / test):
 
 - tokens: `input_ids`, a list of int32 (and `input_ids_2` for pairs of documents);
-- values: `input_values`, a list of float32 for one channel, a list of lists (length x channels) for several. Integers
-  in this column are grey levels 0..255, the compact form in which images are stored; the collators map them linearly
+- values: `input_values`, a list of float32 for one channel, an array (length, channels) for several. Integers in this
+  column are grey levels 0..255, the compact form in which images are stored; the collators map them linearly
   onto `TaskSpec.value_range`;
 - `labels`: an int64 class, a float32 target, or a list of float32 for several targets.
 """
