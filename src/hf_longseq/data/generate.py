@@ -10,8 +10,10 @@ a run that was cut off goes on where it stopped. A folder holds `<split>-00003-o
 import hashlib
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -217,7 +219,7 @@ def _write_files(task: GeneratedTask, folder: Path, manifest: dict, num_workers:
         else:
             # Children only run the task's own code, never torch, so forking is safe and needs no import guard.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            pool = stack.enter_context(ProcessPoolExecutor(num_workers, mp_context=context))
+            pool = stack.enter_context(ProcessPoolExecutor(num_workers, context, _end_with_parent))
             stack.callback(pool.shutdown, cancel_futures=True)
             futures = [pool.submit(_write_file, task, folder, name) for name in todo]
             finished = (future.result() for future in as_completed(futures))
@@ -225,6 +227,16 @@ def _write_files(task: GeneratedTask, folder: Path, manifest: dict, num_workers:
             manifest["files"][name] = entry
             _write_json(folder / MANIFEST, manifest)
             bar.update(entry["rows"])
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when the process that started it is gone, even if that was killed."""
+
+    def wait() -> None:
+        multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _write_file(task: GeneratedTask, folder: Path, name: str) -> tuple[str, dict]:
