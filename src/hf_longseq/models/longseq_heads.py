@@ -11,7 +11,6 @@ from torch import nn
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast, MaskedLMOutput, SequenceClassifierOutput
-from transformers.modeling_utils import slice_logits_to_keep
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_longseq import LongSeqConfig
@@ -115,7 +114,7 @@ class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **kwargs,
         )
-        logits = self.lm_head(slice_logits_to_keep(outputs.last_hidden_state, logits_to_keep))
+        logits = self.lm_head(keep_positions(outputs.last_hidden_state, logits_to_keep))
         loss = None
         if shift_labels is not None:
             loss = cross_entropy_loss(logits, shift_labels, num_items)
@@ -263,3 +262,15 @@ def require_causal(model: LongSeqPreTrainedModel) -> None:
             f"{type(model).__name__} predicts the next token but bidirectional is True; set bidirectional=False (a "
             "checkpoint that was trained bidirectionally cannot be made causal)."
         )
+
+
+def keep_positions(hidden_BLH: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
+    """The last so many positions (0 for all), those of a list (K,) or of one per row (B, K), or where a mask (B, L)
+    says; a mask gives (positions kept, H)."""
+    if isinstance(positions, int):
+        return hidden_BLH[:, -positions:] if positions else hidden_BLH
+    if positions.ndim == 1:
+        return hidden_BLH[:, positions]
+    if positions.dtype == torch.bool:
+        return hidden_BLH[positions]
+    return torch.take_along_dim(hidden_BLH, positions[..., None], dim=1)

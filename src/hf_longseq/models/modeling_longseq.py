@@ -243,7 +243,8 @@ class LongSeqModel(LongSeqPreTrainedModel):
         bool_masked_pos = kwargs.pop("bool_masked_pos", None)
         if inputs_embeds is None:
             inputs_embeds = self.embed(input_ids, input_values, bool_masked_pos)
-        check_lengths(inputs_embeds.shape[1], attention_mask)
+        # with a cache the first piece of a left-padded row may be all padding
+        check_lengths(inputs_embeds.shape[1], attention_mask if past_key_values is None else None)
         use_cache = bool(use_cache) and not self.config.bidirectional
         if past_key_values is not None and self.config.bidirectional:
             raise ValueError("past_key_values were given to a bidirectional model; only causal models carry a cache.")

@@ -11,6 +11,8 @@ Axes: B batch, L length, H channels, D directions, N complex modes, T positions 
 import torch
 import torch.nn.functional as F
 
+from .ssm_precision import without_autocast
+
 BLOCK = 128
 """Positions whose powers are computed one by one; all others are products of these with powers of Lambda^BLOCK."""
 
@@ -68,6 +70,7 @@ class _ModeKernel(torch.autograd.Function):
         return kernel
 
     @staticmethod
+    @without_autocast
     def backward(ctx, grad_RL):
         weights_RN2, decay_N, omega_N = ctx.saved_tensors
         count, length = weights_RN2.shape[0], ctx.length
@@ -135,6 +138,7 @@ class _LongConvolution(torch.autograd.Function):
         return y
 
     @staticmethod
+    @without_autocast
     def backward(ctx, grad_HBL):
         u_HBL, kernel_DHL = ctx.saved_tensors
         size, length = ctx.size, u_HBL.shape[-1]

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
+from .ssm_precision import without_autocast
+
 CHUNK_LENGTH = 64
 """Positions of a chunk. Longer chunks take bigger matrices to build, shorter ones more steps to chain."""
 
@@ -227,6 +229,7 @@ class _Doubling(torch.autograd.Function):
         return columns, rows, injection
 
     @staticmethod
+    @without_autocast
     def backward(ctx, grad_columns, grad_rows, grad_injection):
         angles, columns, rows, injection = ctx.saved_tensors
         channels, count, length, state_size = rows.shape
@@ -404,6 +407,7 @@ class _ChunkedScan(torch.autograd.Function):
         return y.view_as(u_HBCT), last
 
     @staticmethod
+    @without_autocast
     def backward(ctx, grad_y_HBCT, grad_last_HBN):
         u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, *states = ctx.saved_tensors
         channels, batch, chunks, length = u_HBCT.shape
