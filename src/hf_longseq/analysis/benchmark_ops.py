@@ -1,26 +1,24 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Time and peak memory of one layer, forward and backward: ours, the plain paths, attention and Mamba-2, side by side.
+"""Time and peak memory of one layer, forward and backward: ours, the plain paths, attention and Mamba-2.
 
-All layers of a length run in one process and in turn, so that a busy machine slows all of them alike.
+Axes: B batch, L length, H channels.
 """
 
-import ctypes
-import gc
-import os
-import statistics
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from hf_longseq.analysis.benchmark_measure import SideBySide, check_names
 from hf_longseq.models.modeling_dlr import DLRMixer
 from hf_longseq.models.modeling_s4 import S4Mixer
 from hf_longseq.models.ssm_reference import cauchy_kernel, fft_convolution, vandermonde_kernel
 
+LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "attention_sdpa", "mamba2")
 
 
@@ -137,7 +135,7 @@ def estimate_bytes(name: str, batch: int, length: int, hidden_size: int, s4_stat
     if name == "dlr_einsum_fft":
         return 6 * dlr_state * length * 8
     if name == "mamba2":
-        return 40 * batch * length * hidden_size * s4_state
+        return 13 * batch * length * hidden_size * s4_state
     return 0
 
 
@@ -149,52 +147,8 @@ def forward_backward(layer: nn.Module, u_BLH: torch.Tensor, grad_BLH: torch.Tens
     layer.zero_grad(set_to_none=True)
 
 
-def seconds(run: Callable[[], None], device: torch.device) -> float:
-    """Wall-clock time of one call."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    start = time.perf_counter()
-    run()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - start
-
-
-def peak_bytes(run: Callable[[], None], device: torch.device) -> int | None:
-    """Memory one call needs on top of what is there: the allocator's peak on a GPU, the resident set's on Linux."""
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        run()
-        return torch.cuda.max_memory_allocated(device) - before
-    try:
-        # freed memory that the C library keeps would hide what the call needs
-        ctypes.CDLL(None).malloc_trim(0)
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # resets the peak of the resident set
-    except (OSError, AttributeError):
-        return None
-    before = _kibibytes("/proc/self/status", "VmRSS")
-    run()
-    return max(0, _kibibytes("/proc/self/status", "VmHWM") - before)
-
-
-def available_bytes(device: torch.device) -> int:
-    """Memory that can still be had on the device, page cache included."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return _kibibytes("/proc/meminfo", "MemAvailable") if os.path.exists("/proc/meminfo") else 4 * 2**30
-
-
-def _kibibytes(path: str, field: str) -> int:
-    with open(path) as file:
-        line = next(line for line in file if line.startswith(field))
-    return int(line.split()[1]) * 1024
-
-
 def benchmark_ops(
-    lengths: Iterable[int] = (1024, 2048, 4096, 8192, 16384, 32768, 65536),
+    lengths: Iterable[int] = LENGTHS,
     names: Iterable[str] = NAMES,
     batch: int = 1,
     hidden_size: int = 128,
@@ -205,6 +159,7 @@ def benchmark_ops(
     device: str = "cpu",
     memory_limit: int | None = None,
     seconds_limit: float = 60.0,
+    listener: Callable[[str], None] | None = None,
 ) -> list[dict]:
     """Measures forward + backward of every layer at every length.
 
@@ -218,43 +173,23 @@ def benchmark_ops(
         bidirectional: whether S4 and DLR read both directions.
         repeats: timed runs, after one that is not.
         device: where to run.
-        memory_limit: bytes above which a layer is not tried; 60 % of the free memory when None.
+        memory_limit: bytes above which a layer is not tried; four fifths of the free memory when None.
         seconds_limit: a layer that once took longer is not tried at greater lengths.
+        listener: is told what begins.
 
     Returns:
         One row per layer and length: "op", "batch", "length", "hidden_size", "seconds" (median), "seconds_min",
         "peak_mib", and "skipped" with the reason where there is no measurement.
     """
-    target = torch.device(device)
-    layers = build_layers(names, hidden_size, s4_state, dlr_state, bidirectional)
-    chosen = {name: layer.to(target) for name, layer in layers.items()}
-    limit = memory_limit or int(0.6 * available_bytes(target))
-    rows, too_slow = [], set()
+    contest = SideBySide(device, repeats, memory_limit, seconds_limit, listener)
+    built = build_layers(check_names(names, NAMES), hidden_size, s4_state, dlr_state, bidirectional)
+    layers = {name: layer.to(contest.device) for name, layer in built.items()}
+    rows = []
     for length in lengths:
-        u = torch.randn(batch, length, hidden_size, device=target, requires_grad=True)
-        grad = torch.randn(batch, length, hidden_size, device=target)
-        runs, times, peaks, reasons = {}, {}, {}, {}
-        for name, layer in chosen.items():
-            needed = estimate_bytes(name, batch, length, hidden_size, s4_state, dlr_state)
-            if needed > limit:
-                reasons[name] = f"needs about {needed / 2**30:.0f} GiB"
-            elif name in too_slow:
-                reasons[name] = f"took more than {seconds_limit:g} s at a smaller length"
-            else:
-                runs[name] = lambda layer=layer: forward_backward(layer, u, grad)  # noqa: B023  used in this turn only
-                peaks[name] = peak_bytes(runs[name], target)
-                times[name] = []
-        for _ in range(repeats):
-            for name, run in runs.items():
-                if name not in too_slow:
-                    times[name].append(seconds(run, target))
-                    if times[name][-1] > seconds_limit:
-                        too_slow.add(name)
-        for name in chosen:
-            row = {"op": name, "batch": batch, "length": length, "hidden_size": hidden_size}
-            row |= {"seconds": None, "seconds_min": None, "peak_mib": None, "skipped": reasons.get(name, "")}
-            if name in times:
-                row |= {"seconds": statistics.median(times[name]), "seconds_min": min(times[name])}
-                row["peak_mib"] = None if peaks[name] is None else round(peaks[name] / 2**20, 1)
-            rows.append(row)
+        u = torch.randn(batch, length, hidden_size, device=contest.device, requires_grad=True)
+        grad = torch.randn(batch, length, hidden_size, device=contest.device)
+        runs = {name: partial(forward_backward, layer, u, grad) for name, layer in layers.items()}
+        needs = {name: estimate_bytes(name, batch, length, hidden_size, s4_state, dlr_state) for name in layers}
+        for name, measured in contest.measure(runs, needs).items():
+            rows.append({"op": name, "batch": batch, "length": length, "hidden_size": hidden_size, **measured})
     return rows
