@@ -1,0 +1,46 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq publish`: put a finished run on the Hub, checked and with a card made of its records."""
+
+from hf_longseq.cli.options import Parser
+from hf_longseq.errors import HfLongSeqError
+
+
+def run(argv: list[str]) -> None:
+    """Parse, publish, print the address and how to load it."""
+    parser = Parser(prog="hf-longseq publish", description="Publish a finished run on the Hugging Face Hub.")
+    parser.add_argument("run", nargs="?", help="folder of a finished run of pretrain or finetune")
+    parser.add_argument("--repo_id", required=True, help="organisation/name")
+    parser.add_argument("--private", action="store_true", help="make a new repository private")
+    parser.add_argument("--revision", help="branch to publish on [main]")
+    parser.add_argument("--dry_run", action="store_true", help="build and check, upload nothing")
+    parser.add_argument("--output_dir", help="keep the built folder here")
+    parser.add_argument("--code_only", action="store_true", help="only refresh the model code of the repository")
+    parser.add_argument("--collection", help="title of a collection to add the repository to")
+    parser.add_argument("--license", default="apache-2.0", help="of the weights, as the Hub names it [apache-2.0]")
+    options = parser.parse(argv)
+    if not options.code_only and options.run is None:
+        raise HfLongSeqError("publish needs the folder of a run: hf-longseq publish RUN --repo_id organisation/name.")
+
+    from hf_longseq.hub.publish import publish, refresh_code
+    from hf_longseq.training.progress import quiet_libraries
+
+    quiet_libraries()
+    if options.code_only:
+        done = refresh_code(options.repo_id, revision=options.revision, dry_run=options.dry_run)
+    else:
+        done = publish(
+            options.run,
+            options.repo_id,
+            private=options.private,
+            revision=options.revision,
+            dry_run=options.dry_run,
+            output_dir=options.output_dir,
+            collection=options.collection,
+            license=options.license,
+        )
+    if done.url is None:
+        print(f"checked, and not uploaded: {done.repo_id} would hold {', '.join(done.files)}")
+    else:
+        print(f"published: {done.url} at commit {done.commit}")
+    print(done.usage)

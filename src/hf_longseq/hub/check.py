@@ -1,0 +1,125 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a folder as a stranger would, before it is published: in a new process, offline, without this package.
+
+Every head that fits the model is loaded with the code in the folder, the outputs of the saved head are compared with
+those of the source, and the card's snippets are run.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from hf_longseq.errors import HfLongSeqError
+
+HIDDEN = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "hf_longseq":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+STRANGER = """
+import json
+import torch, transformers
+from safetensors.torch import load_file
+
+HEADS = ("classifier.", "lm_head.", "reconstruction_head.")
+folder, expected, heads, snippets = json.loads(sys.argv[1])
+io = load_file(expected)
+inputs = {name: x for name, x in io.items() if name != "logits"}
+for auto, own in heads:
+    model, info = getattr(transformers, auto).from_pretrained(
+        folder, trust_remote_code=True, dtype="float32", output_loading_info=True
+    )
+    assert type(model).__module__.startswith("transformers_modules"), f"{auto} did not use the code in the folder"
+    lacking = [name for name in sorted(info["missing_keys"]) if own or not name.startswith(HEADS)]
+    assert not lacking, f"{auto} lacks {lacking[0]}"
+    assert not info["mismatched_keys"], f"{auto} has tensors of another shape"
+    if own:
+        with torch.no_grad():
+            logits = model.eval()(**inputs).logits
+        error = (logits - io["logits"]).abs().max().item()
+        assert error <= 1e-4 * (1 + io["logits"].abs().max().item()), f"{auto} differs from the source by {error:.3g}"
+for snippet in snippets:
+    exec(compile(snippet, "the card", "exec"), {})
+"""
+
+
+def example_inputs(config) -> dict[str, torch.Tensor]:
+    """A small input of the kind that the model reads."""
+    generator = torch.Generator().manual_seed(0)
+    if config.input_type == "tokens":
+        inputs = {"input_ids": torch.randint(config.vocab_size, (2, 48), generator=generator)}
+    else:
+        inputs = {"input_values": torch.randn(2, 48, config.num_channels, generator=generator)}
+    return inputs
+
+
+@torch.no_grad()
+def check_folder(folder: Path, source, repo_id: str) -> None:
+    """Raise HfLongSeqError if the folder does not open by itself, or computes something else than `source`.
+
+    Args:
+        folder: The folder to be published.
+        source: The model of the run.
+        repo_id: The name used in the card's snippets, replaced by the folder here.
+    """
+    config, own = source.config, type(source).__name__
+    inputs = example_inputs(config)
+    if config.pair_classification and own.endswith("ForSequenceClassification"):
+        inputs |= {f"{name}_2": x.flip(1) for name, x in inputs.items()}
+    logits = source.eval().float()(**inputs).logits
+    heads = [
+        (auto, reference.endswith(f".{own}")) for auto, reference in config.auto_map.items() if _fits(auto, config)
+    ]
+    card = (folder / "README.md").read_text(encoding="utf-8") if (folder / "README.md").is_file() else ""
+    snippets = [code for code in python_snippets(card) if "hf_longseq" not in code]
+    snippets = [code.replace(f'"{repo_id}"', repr(str(folder))) for code in snippets]
+    with tempfile.TemporaryDirectory() as scratch:
+        expected = Path(scratch) / "expected.safetensors"
+        save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)
+        _run([str(folder), str(expected), heads, snippets], scratch, repo_id)
+
+
+def python_snippets(card: str) -> list[str]:
+    """The Python blocks of a card."""
+    return re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
+
+
+def _fits(auto: str, config) -> bool:
+    """Whether a head can be built for this kind of model at all."""
+    if auto == "AutoConfig":
+        return False
+    if auto == "AutoModelForCausalLM":
+        return config.input_type == "tokens" and not config.bidirectional
+    if auto == "AutoModelForMaskedLM":
+        return config.input_type == "tokens"
+    return config.input_type == "values" if auto == "AutoModelForPreTraining" else True
+
+
+def _run(arguments: list, scratch: str, repo_id: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("HF_TOKEN", "HF_ENDPOINT")}
+    environment |= {"HF_HOME": scratch, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    done = subprocess.run(
+        [sys.executable, "-c", HIDDEN + STRANGER, json.dumps(arguments)],
+        env=environment,
+        cwd=scratch,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    if done.returncode:
+        reason = next(
+            (line for line in reversed(done.stderr.splitlines()) if line.strip()), f"exit code {done.returncode}"
+        )
+        raise HfLongSeqError(f"the folder for {repo_id} does not open by itself, so nothing was published: {reason}")

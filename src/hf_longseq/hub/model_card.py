@@ -1,0 +1,279 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A model card from a run's own records, through `templates/model_card.md.jinja`. Nothing in it is made up."""
+
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from hf_longseq.data.task import TASKS, load_task
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.hub.run_folder import Run
+
+TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
+NAMES = {
+    "s4": "S4 (structured state space)",
+    "dlr": "DLR (diagonal linear RNN)",
+    "transformer": "long Transformer",
+    "lru": "LRU (linear recurrent unit)",
+    "s5": "S5 (simplified state space)",
+    "mega": "MEGA (moving average gated attention)",
+}
+# Tasks whose input is neither text nor a series without a pipeline of its own.
+PIPELINES = {
+    "image": ("image", "pathfinder", "pathx", "pathx-256", "scifar", "smnist"),
+    "audio": ("spoken-tones", "speech-commands"),
+}
+HEAD_PIPELINES = {"ForMaskedLM": "fill-mask", "ForCausalLM": "text-generation", "ForPreTraining": "feature-extraction"}
+SETTINGS = (
+    "objective", "mask_ratio", "max_steps", "num_train_epochs", "learning_rate", "ssm_learning_rate", "weight_decay",
+    "global_batch_size", "warmup_steps", "schedule", "max_grad_norm", "precision",
+)  # fmt: skip
+
+
+def head_of(config) -> str:
+    """The suffix of the saved class: "ForMaskedLM" and the like."""
+    name = config.architectures[0]
+    return name[name.index("For") :]
+
+
+def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str]) -> ModelCard:
+    """Render the card and prove that the Hub's own parser reads the results back.
+
+    Args:
+        run: The run.
+        config: Configuration of its model.
+        repo_id: Where it will be published.
+        license: Licence of the weights, as the Hub names it.
+        pictures: Names of the pictures in the folder.
+
+    Raises:
+        HfLongSeqError: If jinja2 is missing, or the metadata would not be understood.
+    """
+    head, task, name = head_of(config), run.settings["data"]["task"], repo_id.split("/")[-1]
+    pipeline = pipeline_tag(task, config, head)
+    data = ModelCardData(
+        license=license,
+        library_name="transformers",
+        pipeline_tag=pipeline,
+        tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "self-pretraining", "custom_code"],
+        metrics=[run.metrics["metric"]] if run.metrics["metric"] != "loss" else None,
+        model_name=name,
+        eval_results=[
+            EvalResult(
+                task_type=pipeline or "other",
+                dataset_type=task,
+                dataset_name=task,
+                dataset_split=run.split,
+                metric_type=metric,
+                metric_name=f"{run.split} {metric}",
+                metric_value=round(float(value), 6),
+            )
+            for metric, value in run.scores.items()
+        ],
+    )
+    try:
+        card = ModelCard.from_template(
+            data, template_path=str(TEMPLATE), **card_fields(run, config, repo_id, pictures)
+        )
+    except ImportError as error:
+        raise HfLongSeqError("a model card needs jinja2: pip install jinja2.") from error
+    again = ModelCard(str(card)).data
+    if again.eval_results != data.eval_results or again.license != license or again.library_name != "transformers":
+        raise HfLongSeqError(
+            f"the metadata of {repo_id}'s card do not survive the Hub's parser: check the run's metrics."
+        )
+    return card
+
+
+def pipeline_tag(task: str, config, head: str) -> str | None:
+    """The Hub's name for what the model does; None where it has none."""
+    if head in HEAD_PIPELINES:
+        return HEAD_PIPELINES[head]
+    if config.problem_type == "regression" and config.input_type == "values":
+        return None
+    kind = next((kind for kind, tasks in PIPELINES.items() if task in tasks), "text")
+    return f"{kind}-classification" if config.input_type == "tokens" or kind != "text" else None
+
+
+def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str, Any]:
+    """What the template is filled with."""
+    settings, metrics, head = run.settings, run.metrics, head_of(config)
+    task, arch = settings["data"]["task"], settings["model"]["arch"]
+    section = settings["pretrain" if run.phase == "pretrain" else "finetune"]
+    pretraining = run.pretraining["pretrain"] if run.pretraining else section if run.phase == "pretrain" else None
+    from_spt = settings["run"].get("init") == "spt"
+    described = describe_data(run)
+    direction = "bidirectional" if config.bidirectional else "causal"
+    splits = run.data.get("splits", {})
+    return {
+        "model_name": repo_id.split("/")[-1],
+        "summary": summary(run, head, NAMES.get(arch, arch)),
+        "architecture": (
+            f"{NAMES.get(arch, arch)}, {config.num_hidden_layers} layers of {config.hidden_size} channels, "
+            f"{direction}, {config.norm_position}-norm ({config.norm})"
+        ),
+        "num_parameters": metrics.get("num_parameters", 0),
+        "input_kind": (
+            f"token ids, vocabulary of {config.vocab_size}"
+            if config.input_type == "tokens"
+            else f"real values, {config.num_channels} channel{'s' if config.num_channels > 1 else ''} per position"
+        ),
+        "task": task,
+        "task_summary": TASKS[task].summary if task in TASKS else "",
+        "training": {"pretrain": "self-pretraining", "finetune": "fine-tuning"}[run.phase]
+        + (" after self-pretraining" if from_spt else " from scratch" if run.phase == "finetune" else ""),
+        "spt": objective(pretraining, described["mask_ratio"])
+        if pretraining
+        else "yes; its settings were not kept"
+        if from_spt
+        else "",
+        **snippets(config, head, repo_id),
+        "scores": {name: f"{value:.4g}" for name, value in run.scores.items()},
+        "split": run.split,
+        "num_examples": splits.get(run.split, {}).get("num_examples", "?"),
+        "metric": metrics["metric"],
+        "best_step": metrics.get("best_step"),
+        "steps": metrics.get("steps"),
+        "seed": settings["run"].get("seed"),
+        "comparison": run.comparison,
+        "pictures": pictures,
+        "data_source": described["source"],
+        "data_license": described["license"],
+        "data_note": described["note"],
+        "splits": splits,
+        "has_pretraining": run.pretraining is not None,
+        "commands": commands(run),
+        "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None},
+        "wall_seconds": metrics.get("wall_seconds"),
+        "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
+        "environment": run.environment,
+        "limits": limits(run, config, head),
+    }
+
+
+def summary(run: Run, head: str, arch: str) -> str:
+    """One paragraph: what this is."""
+    task = run.settings["data"]["task"]
+    if run.phase == "pretrain":
+        return (
+            f"{arch}, self-pretrained on the inputs of {task}, without labels, by hf-longseq. It opens under its own "
+            "head, as a base model, and as a classifier with a new head to be fine-tuned."
+        )
+    start = "after self-pretraining on the same data" if run.settings["run"].get("init") == "spt" else "from scratch"
+    return f"{arch}, trained for {task} {start}, by hf-longseq."
+
+
+def objective(section: dict[str, Any], task_ratio: float | None) -> str:
+    """The objective of pretraining in words; without a ratio of its own it used the task's."""
+    if section.get("objective") == "causal":
+        return "predicting the next input"
+    ratio = section.get("mask_ratio") or task_ratio
+    return f"restoring masked inputs, mask ratio {ratio if ratio is not None else 'of the task'}"
+
+
+def describe_data(run: Run) -> dict[str, Any]:
+    """Source, licence, note and mask ratio of the task, as recorded with the run or as an embedded task says."""
+    found = {name: run.data.get(name) for name in ("source", "license", "note", "mask_ratio")}
+    task = run.settings["data"]["task"]
+    if not found["source"] and task in TASKS and TASKS[task].source == "embedded":
+        _, spec = load_task(task)
+        found = {name: getattr(spec, name) for name in found}
+    found["source"] = found["source"] or (TASKS[task].summary if task in TASKS else "the publisher's own")
+    found["license"] = found["license"] or "not recorded"
+    return found
+
+
+def commands(run: Run) -> str:
+    """The commands that repeat the run from the files of the repository."""
+    seed = run.settings["run"].get("seed", 0)
+    if run.phase == "pretrain":
+        return f"hf-longseq pretrain --recipe resolved.yaml --seed {seed} --output_dir pretrained"
+    if run.settings["run"].get("init_weights") is None:
+        return f"hf-longseq finetune --recipe resolved.yaml --from_scratch --seed {seed} --output_dir classifier"
+    first = "hf-longseq pretrain --recipe pretraining.yaml --output_dir pretrained\n" if run.pretraining else ""
+    options = f"--init_from pretrained --seed {seed} --output_dir classifier"
+    return f"{first}hf-longseq finetune --recipe resolved.yaml {options}"
+
+
+def limits(run: Run, config, head: str) -> list[str]:
+    """What a user must not expect."""
+    task = run.settings["data"]["task"]
+    found = [f"Trained on {task} alone: nothing is known about other data, lengths or noise."]
+    if run.metrics.get("steps", 0) < 100:
+        found.append(f"Trained for {run.metrics.get('steps')} steps only: this is a trial, not a result.")
+    if head == "ForSequenceClassification":
+        found.append("Predictions are not calibrated, and inputs of no known class are classified all the same.")
+    else:
+        found.append("It restores inputs; it classifies nothing before it is fine-tuned.")
+    if config.bidirectional:
+        found.append("Bidirectional: it needs the whole sequence and can neither stream nor generate.")
+    return found
+
+
+def snippets(config, head: str, repo_id: str) -> dict[str, str]:
+    """Three pieces of code for the card; each runs as it stands."""
+    if config.input_type == "tokens":
+        example = f'inputs = {{"input_ids": torch.arange(64)[None] % {config.vocab_size}}}'
+    else:
+        shape = "[None]" if config.num_channels == 1 else f"[None, :, None].repeat(1, 1, {config.num_channels})"
+        example = f'inputs = {{"input_values": torch.sin(torch.arange(256) / 8){shape}}}'
+    if config.pair_classification and head == "ForSequenceClassification":
+        name = "input_ids" if config.input_type == "tokens" else "input_values"
+        example += f'\ninputs["{name}_2"] = inputs["{name}"]'
+    answer = "print(logits.shape)"
+    if (
+        head == "ForSequenceClassification"
+        and config.num_labels > 1
+        and config.problem_type != "multi_label_classification"
+    ):
+        answer = "print(model.config.id2label[logits.argmax(-1).item()])"
+    auto = f"AutoModel{head}"
+    use = [
+        "import torch",
+        f"from transformers import {auto}",
+        "",
+        f'model = {auto}.from_pretrained("{repo_id}", trust_remote_code=True).eval()',
+        example,
+        "with torch.no_grad():",
+        "    logits = model(**inputs).logits",
+        answer,
+    ]
+    package = [
+        "import hf_longseq",
+        f"from transformers import {auto}",
+        "",
+        f'model = {auto}.from_pretrained("{repo_id}")',
+    ]
+    third, title = _third(config, head, repo_id, example.split("\n")[0])
+    return {
+        "snippet_use": "\n".join(use),
+        "snippet_package": "\n".join(package),
+        "snippet_third": "\n".join(third),
+        "third_title": title,
+    }
+
+
+def _third(config, head: str, repo_id: str, example: str) -> tuple[list[str], str]:
+    if head == "ForSequenceClassification":
+        lines = [
+            "import torch",
+            "from transformers import AutoModel",
+            "",
+            f'encoder = AutoModel.from_pretrained("{repo_id}", trust_remote_code=True).eval()',
+            example,
+            "with torch.no_grad():",
+            "    features = encoder(**inputs).last_hidden_state  # one vector per position",
+            "print(features.shape)",
+        ]
+        return lines, "As an encoder, without the classifier:"
+    lines = [
+        "from transformers import AutoModelForSequenceClassification",
+        "",
+        "model = AutoModelForSequenceClassification.from_pretrained(",
+        f'    "{repo_id}", trust_remote_code=True, num_labels=3, problem_type="single_label_classification",',
+        '    id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2},',
+        ")  # the classifier is new and has to be fine-tuned",
+    ]
+    return lines, "For fine-tuning on labels of your own:"

@@ -1,0 +1,81 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures for a model card: the learning curve, and the kernels that state-space layers learned."""
+
+from pathlib import Path
+
+import torch
+
+from hf_longseq.hub.run_folder import Run
+from hf_longseq.models.ssm_convolution import mode_kernel
+from hf_longseq.models.ssm_scan import kernel
+
+CURVE, KERNELS = "learning_curve.png", "kernels.png"
+CHANNELS, LAGS = 4, 256
+
+
+def draw(run: Run, model, folder: Path) -> list[str]:
+    """Write the pictures that can be drawn; none without matplotlib. Returns their names."""
+    try:
+        import matplotlib
+    except ImportError:
+        return []
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figures = {CURVE: _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}
+    drawn = [name for name, figure in figures.items() if figure is not None]
+    for name in drawn:
+        # no date and no version in the file: the same run gives the same picture
+        figures[name].savefig(folder / name, dpi=120, bbox_inches="tight", metadata={"Software": None})
+        pyplot.close(figures[name])
+    return drawn
+
+
+def _learning_curve(pyplot, run: Run):
+    metric = run.metrics["metric"]
+    named = {"training loss": "loss", "validation loss": "eval_loss"}
+    curves = {title: [(e["step"], e[key]) for e in run.history if key in e] for title, key in named.items()}
+    scores = [(e["step"], e[f"eval_{metric}"]) for e in run.history if f"eval_{metric}" in e]
+    if not any(curves.values()):
+        return None
+    figure, axis = pyplot.subplots(figsize=(6, 3.4))
+    for title, points in curves.items():
+        if points:
+            axis.plot(*zip(*points, strict=True), label=title, linewidth=1)
+    axis.set_xlabel("optimiser steps")
+    axis.set_ylabel("loss")
+    lines, _ = axis.get_legend_handles_labels()
+    if metric != "loss" and scores:
+        right = axis.twinx()
+        lines += right.plot(*zip(*scores, strict=True), color="black", marker="o", ms=3, label=f"validation {metric}")
+        right.set_ylabel(metric)
+    axis.legend(handles=lines, frameon=False, fontsize=8)
+    return figure
+
+
+@torch.no_grad()
+def learned_kernels(model) -> list[torch.Tensor]:
+    """Convolution kernels (channels, lags) of each layer that has any: what an input does to later outputs."""
+    found = []
+    for layer in getattr(model, model.base_model_prefix, model).layers:
+        mixer = layer.mixer
+        if hasattr(mixer, "discrete_system") and hasattr(mixer, "output_C"):
+            found.append(kernel(*mixer.discrete_system(), LAGS)[0, :CHANNELS])
+        elif hasattr(mixer, "mode_weight_W"):
+            decay, frequency = mixer.mode_decay_root.float().square(), mixer.mode_frequency.float()
+            found.append(mode_kernel(mixer.mode_weight_W[0, :CHANNELS].float(), decay, frequency, LAGS))
+    return [taps.float().cpu() for taps in found]
+
+
+def _kernels(pyplot, model):
+    kernels = learned_kernels(model)
+    if not kernels:
+        return None
+    figure, axes = pyplot.subplots(1, len(kernels), figsize=(2.6 * len(kernels), 2.4), squeeze=False)
+    for index, (axis, taps) in enumerate(zip(axes[0], kernels, strict=True)):
+        axis.plot(taps.T, linewidth=0.9)
+        axis.set_title(f"layer {index}", fontsize=9)
+        axis.set_xlabel("lag", fontsize=8)
+        axis.tick_params(labelsize=7)
+    return figure

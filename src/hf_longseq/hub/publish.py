@@ -1,0 +1,312 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`publish`: a finished run becomes a repository on the Hub, after it was built and checked offline.
+
+The folder is made of what belongs into it, not of what the run folder holds: model and configuration are saved anew
+with their code, records are cleaned, nothing else is copied. It goes up in a single commit, so that a repository holds
+a whole model or none, and publishing again changes what has changed.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token, snapshot_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import validate_repo_id
+from transformers import AutoConfig
+
+from hf_longseq import models
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.hub import pictures
+from hf_longseq.hub.check import check_folder
+from hf_longseq.hub.model_card import head_of, render_card
+from hf_longseq.hub.run_folder import PROCESSOR_FILES, Run, read_run, refuse_secrets
+from hf_longseq.training import manifest
+
+# The base of all errors of the client's HTTP library, whose name changes between releases of the client.
+CLIENT_ERROR = HfHubHTTPError.__bases__[0]
+# What an earlier publication may have left that is not in the new folder.
+OURS = ("configuration_", "modeling_", "longseq_", "ssm_", "mega_", "model-", "model.safetensors")
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What was published, or would be.
+
+    Args:
+        repo_id: The repository.
+        url: Its address; None after a dry run.
+        commit: The commit that holds it; None after a dry run.
+        files: Names of the files.
+        usage: Three lines of Python that load it.
+    """
+
+    repo_id: str
+    url: str | None
+    commit: str | None
+    files: tuple[str, ...]
+    usage: str
+
+
+def publish(
+    run: str | os.PathLike,
+    repo_id: str,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    dry_run: bool = False,
+    output_dir: str | os.PathLike | None = None,
+    collection: str | None = None,
+    license: str = "apache-2.0",
+    token: str | None = None,
+) -> Publication:
+    """Build, check and upload a finished run.
+
+    Args:
+        run: Folder of a run of `pretrain` or `finetune`.
+        repo_id: "name" or "organisation/name".
+        private: Make a new repository private; one that exists keeps its visibility.
+        revision: Branch to publish on, made if it does not exist.
+        dry_run: Build and check, upload nothing.
+        output_dir: Keep the built folder here; must not exist, or be an earlier build.
+        collection: Title of a collection to add the repository to, made if it does not exist.
+        license: Licence of the weights.
+        token: Access token; by default the one of `hf auth login` or HF_TOKEN.
+
+    Raises:
+        HfLongSeqError: If the run, the name, the token or the server does not allow it; the repository is unchanged.
+    """
+    check_name(repo_id)
+    records = read_run(run)
+    api = HfApi(token=token)
+    owner = None if dry_run else sign_in(api)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / repo_id.split("/")[-1]
+        full_name = repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}"
+        source = build_folder(records, folder, full_name, license)
+        refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
+        check_folder(folder, source, full_name)
+        files = tuple(sorted(path.name for path in folder.iterdir()))
+        if output_dir is not None:
+            _keep(folder, Path(output_dir))
+        usage = _usage(full_name, head_of(source.config), revision)
+        if dry_run:
+            return Publication(full_name, None, None, files, usage)
+        with said_in_one_sentence(full_name, api):
+            url = str(api.create_repo(full_name, private=private, exist_ok=True))
+            if revision is not None:
+                api.create_branch(full_name, branch=revision, exist_ok=True)
+            refuse_other_architecture(api, full_name, revision, source.config.model_type)
+            commit = upload(api, folder, full_name, revision, f"Publish {records.settings['data']['task']} model")
+            if collection is not None:
+                slug = api.create_collection(
+                    collection, namespace=full_name.split("/")[0], private=private, exists_ok=True
+                ).slug
+                api.add_collection_item(slug, full_name, "model", exists_ok=True)
+    return Publication(full_name, url, commit, files, usage)
+
+
+def refresh_code(
+    repo_id: str, *, revision: str | None = None, dry_run: bool = False, token: str | None = None
+) -> Publication:
+    """Replace the model code of a published repository by that of this package, after checking that it still opens.
+
+    Args:
+        repo_id: "organisation/name" of a repository that `publish` made.
+        revision: Branch; "main" by default.
+        dry_run: Check only.
+        token: As for `publish`.
+
+    Raises:
+        HfLongSeqError: If the repository is not ours, or its weights do not open with this package's code.
+    """
+    check_name(repo_id)
+    api = HfApi(token=token)
+    owner = sign_in(api)
+    full_name = repo_id if "/" in repo_id else f"{owner}/{repo_id}"
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "repository"
+        with said_in_one_sentence(full_name, api):
+            snapshot_download(
+                full_name,
+                revision=revision,
+                local_dir=folder,
+                token=token,
+                allow_patterns=["*.json", "*.safetensors", "README.md"],
+            )
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+        before = {path.name for path in folder.iterdir()}
+        source = _open(folder, full_name)
+        with tempfile.TemporaryDirectory() as saved:
+            source.save_pretrained(saved)
+            for path in Path(saved).iterdir():
+                if path.suffix == ".py" or path.name == "config.json":
+                    shutil.copyfile(path, folder / path.name)
+        check_folder(folder, source, full_name)
+        code = {path.name for path in folder.iterdir()} - before | {"config.json"}
+        for name in before - {"config.json"}:
+            (folder / name).unlink()
+        usage = _usage(full_name, head_of(source.config), revision)
+        files = tuple(sorted(code))
+        if dry_run:
+            return Publication(full_name, None, None, files, usage)
+        with said_in_one_sentence(full_name, api):
+            commit = upload(api, folder, full_name, revision, "Refresh the model code", stale=(".py",))
+        return Publication(full_name, f"{api.endpoint}/{full_name}", commit, files, usage)
+
+
+def build_folder(run: Run, folder: Path, repo_id: str, license: str):
+    """Fill a new folder with everything that is published; returns the run's model.
+
+    The processing files of the run are taken over by name; everything else is written anew.
+    """
+    folder.mkdir(parents=True)
+    source = _open(run.folder, str(run.folder))
+    source.save_pretrained(folder)
+    for name in PROCESSOR_FILES:
+        if (run.folder / name).is_file():
+            shutil.copyfile(run.folder / name, folder / name)
+    drawn = pictures.draw(run, source, folder)
+    manifest.write_yaml(folder / manifest.RESOLVED, run.settings)
+    if run.pretraining is not None:
+        manifest.write_yaml(folder / "pretraining.yaml", run.pretraining)
+    manifest.write_json(folder / manifest.METRICS, run.metrics)
+    manifest.write_json(folder / manifest.ENVIRONMENT, run.environment)
+    card = render_card(run, source.config, repo_id, license, drawn)
+    manifest.write_whole(folder / "README.md", str(card))
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors come out readable by their owner alone
+    return source
+
+
+def upload(
+    api: HfApi,
+    folder: Path,
+    repo_id: str,
+    revision: str | None,
+    message: str,
+    stale: tuple[str, ...] = (".py", ".safetensors"),
+) -> str:
+    """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit."""
+    new = {path.name for path in folder.iterdir()}
+    present = api.list_repo_files(repo_id, revision=revision)
+    gone = [name for name in present if name not in new and name.startswith(OURS) and name.endswith(stale)]
+    operations = [CommitOperationAdd(path.name, str(path)) for path in sorted(folder.iterdir())]
+    operations += [CommitOperationDelete(name) for name in gone]
+    return api.create_commit(repo_id, operations, commit_message=message, revision=revision).oid
+
+
+def check_name(repo_id: str) -> None:
+    """Raise for a name that the Hub refuses."""
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise HfLongSeqError(
+            f"repo_id {repo_id!r} is no name the Hub allows ({reason}): use organisation/name."
+        ) from None
+
+
+def sign_in(api: HfApi) -> str:
+    """Who the token belongs to."""
+    with said_in_one_sentence("the Hub", api):
+        return api.whoami()["name"]
+
+
+def refuse_other_architecture(api: HfApi, repo_id: str, revision: str | None, model_type: str) -> None:
+    """Raise if the repository already holds a model of another architecture, whose users would be surprised."""
+    if not api.file_exists(repo_id, "config.json", revision=revision):
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
+        held = manifest.read_json(path).get("model_type")
+    if held != model_type:
+        raise HfLongSeqError(
+            f"{repo_id} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
+            "--revision of its own."
+        )
+
+
+@contextmanager
+def said_in_one_sentence(repo_id: str, api: HfApi) -> Iterator[None]:
+    """Turn what the client raises into one sentence that says what to do."""
+    try:
+        yield
+    except LocalTokenNotFoundError as error:
+        raise HfLongSeqError("there is no access token: run `hf auth login`, or set HF_TOKEN.") from error
+    except OfflineModeIsEnabled as error:
+        raise HfLongSeqError("HF_HUB_OFFLINE is set, so nothing can be published: unset it.") from error
+    except RevisionNotFoundError as error:
+        raise HfLongSeqError(f"{repo_id} has no such revision: publish to it once without --code_only.") from error
+    except RepositoryNotFoundError as error:
+        raise HfLongSeqError(f"{repo_id} does not exist on {api.endpoint}, or your token may not see it.") from error
+    except (CLIENT_ERROR, LocalEntryNotFoundError, ConnectionError, TimeoutError, RuntimeError) as error:
+        cause = error.__cause__ or error if isinstance(error, (RuntimeError, LocalEntryNotFoundError)) else error
+        if isinstance(cause, HfHubHTTPError):
+            raise HfLongSeqError(_refusal(repo_id, api, cause)) from error
+        raise HfLongSeqError(
+            f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} was not changed: "
+            "give the command again."
+        ) from error
+
+
+def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError) -> str:
+    status = error.response.status_code
+    said = " ".join((error.server_message or "").split()).rstrip(".")
+    because = f" ({said})" if said else ""
+    if status == 401:
+        return f"{api.endpoint} does not accept the access token{because}: run `hf auth login`, or correct HF_TOKEN."
+    if status == 403:
+        return (
+            f"the access token may not write to {repo_id}{because}: use a token with write access to that namespace."
+        )
+    if status >= 500 or status == 429:
+        return (
+            f"{api.endpoint} answered {status}{because} and {repo_id} was not changed: give the command again later."
+        )
+    return f"{api.endpoint} refused {repo_id} with status {status}{because}."
+
+
+def _open(folder: Path, name: str):
+    """The model of a folder under the head it was saved with, by this package's code."""
+    try:
+        config = AutoConfig.from_pretrained(folder)
+        architectures = [config_class.model_type for config_class, _ in models.ARCHITECTURES.values()]
+        if config.model_type not in architectures:
+            raise HfLongSeqError(f"{name} holds a {config.model_type} model, which is not one of this package.")
+        return getattr(models, config.architectures[0]).from_pretrained(folder, dtype="float32").eval()
+    except HfLongSeqError:
+        raise
+    except (OSError, ValueError, RuntimeError, AttributeError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
+
+
+def _keep(folder: Path, output_dir: Path) -> None:
+    if output_dir.exists() and any(output_dir.iterdir()) and not (output_dir / "README.md").is_file():
+        raise HfLongSeqError(f"output_dir {output_dir} holds files that no build made: choose a new folder.")
+    manifest.replace_folder(output_dir, lambda fresh: shutil.copytree(folder, fresh, dirs_exist_ok=True))
+
+
+def _usage(repo_id: str, head: str, revision: str | None) -> str:
+    pinned = f', revision="{revision}"' if revision else ""
+    return "\n".join(
+        [
+            f"from transformers import AutoModel{head}",
+            f'model = AutoModel{head}.from_pretrained("{repo_id}"{pinned}, trust_remote_code=True)',
+            "model.eval()",
+        ]
+    )

@@ -1,0 +1,188 @@
+"""A run goes to the Hub over real HTTP and opens on a machine that knows nothing of us."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from fresh_process import answer, run_fresh
+from hub_server import Fault
+
+REPO = "longseq-tests/s4-tones"
+COMMAND = "import sys; from hf_longseq.cli.main import main; sys.exit(main({words!r}))"
+OPEN = """
+import torch
+from transformers import AutoModelForSequenceClassification
+model = AutoModelForSequenceClassification.from_pretrained({repo!r}, trust_remote_code=True{more}).eval()
+assert type(model).__module__.startswith("transformers_modules")
+with torch.no_grad():
+    print(model(input_values=torch.sin(torch.arange(40) / 3)[None]).logits.double().tolist())
+"""
+
+
+def publish(hub, home, *words, token=None, **environment):
+    """`hf-longseq publish` in a process of its own."""
+    environment = {**hub.environment(home, hub.token if token is None else token), **environment}
+    return run_fresh(COMMAND.format(words=["publish", *map(str, words)]), home, **environment)
+
+
+def open_as_stranger(hub, home, repo=REPO, token=None, more=""):
+    home.mkdir(exist_ok=True)
+    done = run_fresh(OPEN.format(repo=repo, more=more), home, hide_package=True, **hub.environment(home, token))
+    return torch.tensor(json.loads(answer(done)), dtype=torch.float64)
+
+
+def expected_logits(folder):
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        return model(input_values=torch.sin(torch.arange(40) / 3)[None]).logits.double()
+
+
+def error_of(done) -> str:
+    """The one sentence of a refused command."""
+    assert done.returncode == 2, done.stdout + done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("hf-longseq: error: "), done.stderr
+    return last
+
+
+def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_path):
+    out = answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
+    assert f"published: {hub.url}/{REPO}" in out and f'from_pretrained("{REPO}", trust_remote_code=True)' in out
+    repo = hub.repo(REPO)
+    assert [commit.title for commit in repo.branches["main"].history()][:-2] == ["Publish spoken-tones model"]
+
+    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
+
+    names = set(repo.files)
+    assert {"README.md", "config.json", "model.safetensors", "modeling_s4.py", "resolved.yaml"} <= names
+    assert {"pretraining.yaml", "metrics.json", "learning_curve.png", "kernels.png"} <= names
+    assert not names & {"optimizer.pt", "training_args.bin", ".env", "notes.txt", "train.parquet", "data.json"}
+    published = b"".join(repo.files.values())
+    for private in (str(runs), "secret of this machine", hub.token, str(tmp_path)):
+        assert private.encode() not in published, private
+
+    again = publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO)
+    assert answer(again) and len(list(repo.branches["main"].history())) == 3  # nothing changed, no commit
+
+
+@pytest.mark.slow
+def test_private_repositories_revisions_and_collections(hub, runs, tmp_path):
+    words = [runs / "classifier", "--repo_id", REPO, "--private", "--collection", "Long sequences"]
+    answer(publish(hub, tmp_path, *words))
+    assert hub.repo(REPO).private
+    refused = run_fresh(
+        OPEN.format(repo=REPO, more=""), tmp_path, hide_package=True, **hub.environment(tmp_path / "a")
+    )
+    assert refused.returncode and "not a valid model identifier" in refused.stderr + refused.stdout
+    expected = expected_logits(runs / "classifier")
+    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "b", token=hub.token), expected)
+    (collection,) = hub.collections.values()
+    assert [item["id"] for item in collection["items"]] == [REPO]
+
+    main = hub.repo(REPO).branches["main"]
+    answer(publish(hub, tmp_path, runs / "pretrained", "--repo_id", REPO, "--revision", "spt"))
+    assert hub.repo(REPO).branches["main"] is main and "pretrained" not in main.files
+    spt = json.loads(hub.repo(REPO).branches["spt"].files["config.json"].data)
+    assert spt["architectures"] == ["S4ForPreTraining"]
+    pinned = open_as_stranger(hub, tmp_path / "c", token=hub.token, more=f", revision={main.oid!r}")
+    torch.testing.assert_close(pinned, expected)
+
+
+@pytest.mark.slow
+def test_failures_in_mid_upload_change_nothing_and_the_command_can_be_repeated(hub, runs, tmp_path):
+    words = [runs / "classifier", "--repo_id", REPO]
+    hub.faults = [Fault("PUT", "/lfs/", "cut"), Fault("POST", "/commit/", 500)]
+    assert "answered 500" in error_of(publish(hub, tmp_path, *words))  # the cut upload was taken up by the client
+    assert set(hub.repo(REPO).files) == {".gitattributes"}
+    hub.faults = [Fault("POST", "/commit/", "cut")]
+    assert "give the command again" in error_of(publish(hub, tmp_path, *words))
+    assert set(hub.repo(REPO).files) == {".gitattributes"}
+    answer(publish(hub, tmp_path, *words))
+    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
+
+
+@pytest.mark.slow
+def test_the_code_of_a_repository_is_refreshed_alone(hub, runs, tmp_path):
+    answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
+    before = hub.repo(REPO).files
+    old = hub.repo(REPO).branches["main"]
+    broken = {**old.files, "modeling_s4.py": type(old.files["README.md"])(b"raise RuntimeError('old')", False)}
+    broken["modeling_gone.py"] = broken["modeling_s4.py"]
+    hub.repo(REPO).branches["main"] = old.child("break it", broken)
+    out = answer(publish(hub, tmp_path, "--repo_id", REPO, "--code_only"))
+    assert "published" in out
+    assert hub.repo(REPO).files == before  # repaired, the stray module gone, the rest as it was
+    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
+
+
+@pytest.mark.slow
+def test_tokens_and_names_are_checked(hub, runs, tmp_path):
+    words = [runs / "classifier", "--repo_id"]
+    assert "no access token" in error_of(publish(hub, tmp_path, *words, REPO, token=""))
+    assert "does not accept the access token" in error_of(publish(hub, tmp_path, *words, REPO, token="hf_wrong"))
+    assert "may not write" in error_of(publish(hub, tmp_path, *words, REPO, token=hub.other_token))
+    assert not hub.repos
+    offline = publish(hub, tmp_path, *words, REPO, HF_HUB_OFFLINE="1")
+    assert "HF_HUB_OFFLINE" in error_of(offline)
+    unreachable = publish(hub, tmp_path, *words, REPO, HF_ENDPOINT="http://127.0.0.1:9")
+    assert "the connection to http://127.0.0.1:9 failed" in error_of(unreachable)
+
+
+@pytest.mark.slow
+def test_another_architecture_is_not_published_over(hub, runs, tmp_path):
+    answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
+    held = hub.repo(REPO).branches["main"]
+    config = json.loads(held.files["config.json"].data) | {"model_type": "longseq_dlr"}
+    blob = type(held.files["config.json"])(json.dumps(config).encode(), False)
+    hub.repo(REPO).branches["main"] = other = held.child("another model", {**held.files, "config.json": blob})
+    assert "longseq_dlr model, but the run is a longseq_s4" in error_of(
+        publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO)
+    )
+    assert hub.repo(REPO).branches["main"] is other
+
+
+@pytest.mark.slow
+def test_push_to_hub_of_models_trainers_and_datasets(hub, tmp_path):
+    code = """
+    import torch, hf_longseq
+    from datasets import Dataset, load_dataset
+    from transformers import AutoModel, AutoModelForSequenceClassification, Trainer, TrainingArguments
+    torch.manual_seed(0)
+    config = hf_longseq.S4Config(vocab_size=30, hidden_size=16, num_hidden_layers=1, state_size=8, bidirectional=True)
+    model = hf_longseq.S4ForMaskedLM(config).eval()
+    model.push_to_hub("tester/spt")
+    ids = torch.arange(24).view(2, 12)
+    classifier = AutoModelForSequenceClassification.from_pretrained("tester/spt", num_labels=3)
+    rows = Dataset.from_dict({"input_ids": ids.tolist(), "labels": [0, 1]})
+    rows.push_to_hub("tester/rows", split="train")
+    again = load_dataset("tester/rows", split="train")
+    assert again["input_ids"][:] == ids.tolist()
+    streamed = load_dataset("tester/rows", split="train", streaming=True)
+    assert [row["labels"] for row in streamed] == [0, 1]
+    arguments = TrainingArguments("out", max_steps=1, report_to="none", push_to_hub=True, hub_model_id="tester/tuned",
+                                  use_cpu=True, save_strategy="no", disable_tqdm=True)
+    trainer = Trainer(model=classifier, args=arguments, train_dataset=again.with_format("torch"))
+    trainer.train()
+    trainer.push_to_hub()
+    torch.save({"ids": ids, "spt": model.model(input_ids=ids).last_hidden_state.detach(),
+                "tuned": classifier.eval()(input_ids=ids).logits.detach()}, "io.pt")
+    """
+    answer(run_fresh(code, tmp_path, **hub.environment(tmp_path, hub.token)))
+    stranger = """
+    import torch
+    from transformers import AutoModel, AutoModelForSequenceClassification
+    io = torch.load("IO", weights_only=True)
+    encoder = AutoModel.from_pretrained("tester/spt", trust_remote_code=True).eval()
+    tuned = AutoModelForSequenceClassification.from_pretrained("tester/tuned", trust_remote_code=True).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(input_ids=io["ids"]).last_hidden_state, io["spt"])
+        torch.testing.assert_close(tuned(input_ids=io["ids"]).logits, io["tuned"])
+    """.replace("IO", str(tmp_path / "io.pt"))
+    home = tmp_path / "stranger"
+    home.mkdir()
+    answer(run_fresh(stranger, home, hide_package=True, **hub.environment(home)))
+    for name in ("tester/spt", "tester/tuned"):
+        assert "AutoModelForSequenceClassification" in json.loads(hub.repo(name).files["config.json"])["auto_map"]
