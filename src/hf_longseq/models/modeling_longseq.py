@@ -25,6 +25,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .configuration_longseq import LongSeqConfig
 from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, LongSeqScaleNorm, apply_norm, build_norm
 from .longseq_losses import check_lengths, check_token_ids, check_values
+from .longseq_streaming import LongSeqStream
 from .ssm_cache import RecurrentCache
 
 
@@ -113,6 +114,10 @@ class LongSeqPreTrainedModel(PreTrainedModel):
         """As in transformers; the saved configuration names every head, so that any Auto class opens the folder."""
         self.config.auto_map = dict(self.auto_map)
         return super().save_pretrained(*args, **kwargs)
+
+    def stream(self) -> LongSeqStream:
+        """Begin to read a stream in pieces of any size (causal models, for inference)."""
+        return LongSeqStream(self)
 
     def parameter_groups(
         self, learning_rate: float, weight_decay: float = 0.0, ssm_learning_rate: float | None = None
@@ -211,6 +216,9 @@ class LongSeqModel(LongSeqPreTrainedModel):
         Returns the hidden states and keyword arguments for every mixer, "attention_mask" among them: here a (B, L)
         mask of this call's positions, or None when nothing is padded.
         """
+        if attention_mask is not None and attention_mask.ndim == 2 and hidden_states.shape[1] == 1:
+            # transformers takes a single position for a generated one, never padded; in a stream it may be
+            return hidden_states, {"attention_mask": attention_mask[:, -1:]}
         mask = create_recurrent_attention_mask(self.config, hidden_states, attention_mask, past_key_values)
         return hidden_states, {"attention_mask": mask}
 
@@ -273,6 +281,9 @@ def full_auto_map(stem: str, prefix: str) -> dict[str, str]:
         "AutoModelForCausalLM": "ForCausalLM",
         "AutoModelForPreTraining": "ForPreTraining",
         "AutoModelForSequenceClassification": "ForSequenceClassification",
+        # the same head, under the names that the pipelines for pictures and sounds ask for
+        "AutoModelForImageClassification": "ForSequenceClassification",
+        "AutoModelForAudioClassification": "ForSequenceClassification",
     }
     return {
         "AutoConfig": f"configuration_{stem}.{prefix}Config",
