@@ -34,7 +34,7 @@ def load(name, release, **options):
 def test_listops(release):
     splits, spec = load("listops", release)
     row = splits["test"][0]
-    assert [VOCABULARY[i] for i in row["input_ids"]] == ["[MAX", "2", "9", "X", "<eos>"] and row["labels"] == 9
+    assert [VOCABULARY[i] for i in row["input_ids"]] == ["[MAX", "2", "9", "X", "[EOS]"] and row["labels"] == 9
     assert all(len(split) == 3 for split in splits.values()) and "release" in spec.source
 
 

@@ -26,7 +26,7 @@ from hf_longseq.data.lra_release import LISTOPS_FILES, LraRelease, listops_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
-VOCABULARY = ("<mask>", "<pad>", "<unk>", "<eos>", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "X")
+VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "X")
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
 DIGIT_ID = VOCABULARY.index("0")
 OPERATOR_ID = VOCABULARY.index("[MIN")

@@ -222,7 +222,7 @@ def _measure(rows: _Rows, reader: Reader) -> tuple[list[str], dict[str, Any]]:
             sums.append(sum(array.sum(0, dtype=np.float64) for array in arrays))
             squares.append(sum(np.square(array, dtype=np.float64).sum(0) for array in arrays))
             counts.append(sum(len(array) for array in arrays))
-    facts = {"longest": longest, "highest": highest, "shape": reader.shape}
+    facts = {"longest": longest, "highest": highest, "shape": reader.shape, "rate": reader.rate}
     return digests, facts | {"sums": sums, "squares": squares, "counts": counts}
 
 
@@ -335,4 +335,5 @@ def _spec(
             **common,
         )
     scaling = (tuple(facts["mean"]), tuple(facts["std"]))
-    return TaskSpec(modality="values", num_channels=facts["shape"][0], normalization=scaling, **common)
+    series = {"num_channels": facts["shape"][0], "normalization": scaling, "sampling_rate": facts["rate"]}
+    return TaskSpec(modality="values", **series, **common)

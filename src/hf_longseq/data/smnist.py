@@ -71,6 +71,7 @@ def task_spec(size: int) -> TaskSpec:
         mask_ratio=0.5,
         value_range=(-1.0, 1.0),
         image_shape=(size, size),
+        image_fit="frame" if size == 32 else "box",
         source=f"MNIST from the PyPI package {PACKAGE}",
         license="CC BY-SA 3.0",
     )

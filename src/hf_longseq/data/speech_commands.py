@@ -70,6 +70,7 @@ def task_spec(subsample: int = 1) -> TaskSpec:
         labels=LABELS,
         mask_ratio=0.25,
         value_range=(-1.0, 1.0),
+        sampling_rate=RATE // subsample,
         source=URL,
         license="CC BY 4.0",
         note="samples are plain numbers in [-1, 1]; the published results standardise every time step by itself",

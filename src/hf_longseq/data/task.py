@@ -48,6 +48,9 @@ class TaskSpec:
         normalization: Means and deviations per channel that the values were standardised with; None: not at all.
         pair: True if an example is two documents.
         image_shape: Height and width of an image laid out in raster order; None otherwise.
+        image_fit: How pictures of another size come to this one, see `LongSeqImageProcessor`.
+        sampling_rate: Samples per second of sounds; None otherwise.
+        peak: Largest absolute value to which each recording was scaled, freed of its mean; None: it was not.
         vocabulary: The symbols in the order of their ids, where ids are not simply bytes or levels.
         source: Where the data come from, in words.
         license: Licence of the data.
@@ -71,6 +74,9 @@ class TaskSpec:
     normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     pair: bool = False
     image_shape: tuple[int, int] | None = None
+    image_fit: str = "bilinear"
+    sampling_rate: int | None = None
+    peak: float | None = None
     vocabulary: tuple[str, ...] = ()
     source: str = ""
     license: str = ""

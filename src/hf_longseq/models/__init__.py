@@ -4,7 +4,7 @@
 engine. A flat folder that travels to the Hub with every checkpoint; importing it registers the Auto classes.
 """
 
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor
 from transformers.models.auto import modeling_auto
 
 from .configuration_dlr import DLRConfig
@@ -13,6 +13,8 @@ from .configuration_lru import LRUConfig
 from .configuration_mega import MegaConfig
 from .configuration_s4 import S4Config
 from .configuration_s5 import S5Config
+from .feature_extraction_longseq import LongSeqFeatureExtractor
+from .image_processing_longseq import LongSeqImageProcessor
 from .modeling_dlr import (
     DLRForCausalLM,
     DLRForMaskedLM,
@@ -86,6 +88,8 @@ __all__ = [
     "LongTransformerForPreTraining",
     "LongTransformerForSequenceClassification",
     "LongTransformerModel",
+    "LongSeqFeatureExtractor",
+    "LongSeqImageProcessor",
     "MegaConfig",
     "MegaForCausalLM",
     "MegaForMaskedLM",
@@ -112,11 +116,18 @@ def _register(config_class, heads) -> None:
     AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
     config_class.register_for_auto_class()
     for head in heads:
-        auto_name = next(name for name, cls in head.auto_map.items() if cls.endswith(f".{head.__name__}"))
-        getattr(modeling_auto, auto_name).register(config_class, head, exist_ok=True)
-        head.register_for_auto_class(auto_name)
+        names = [name for name, cls in head.auto_map.items() if cls.endswith(f".{head.__name__}")]
+        for auto_name in names:
+            getattr(modeling_auto, auto_name).register(config_class, head, exist_ok=True)
+        head.register_for_auto_class(names[0])
+    AutoFeatureExtractor.register(config_class, LongSeqFeatureExtractor, exist_ok=True)
+    # the one processor serves as either of transformers' backends
+    backends = dict.fromkeys(("pil", "torchvision"), LongSeqImageProcessor)
+    AutoImageProcessor.register(config_class, image_processor_classes=backends, exist_ok=True)
 
 
+LongSeqFeatureExtractor.register_for_auto_class()
+LongSeqImageProcessor.register_for_auto_class()
 _register(S4Config, (S4Model, S4ForMaskedLM, S4ForCausalLM, S4ForPreTraining, S4ForSequenceClassification))
 _register(DLRConfig, (DLRModel, DLRForMaskedLM, DLRForCausalLM, DLRForPreTraining, DLRForSequenceClassification))
 _register(

@@ -21,6 +21,8 @@ from typing import Any
 from transformers import PrinterCallback, TrainerCallback, set_seed
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
+from hf_longseq.data.processors import task_processor
+from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import manifest
 from hf_longseq.training.arguments import PhaseSection
@@ -226,13 +228,18 @@ def _run(
         **(extra or {}),
     }
     if trainer.is_world_process_zero():
-        _finish(trainer, folder, result)
+        _finish(trainer, folder, result, data.spec)
     return RunResult(folder, result)
 
 
-def _finish(trainer: LongSeqTrainer, folder: Path, result: dict[str, Any]) -> None:
-    """Save the chosen model and the records; `metrics.json`, the mark of a finished run, comes last."""
+def _finish(trainer: LongSeqTrainer, folder: Path, result: dict[str, Any], spec: TaskSpec) -> None:
+    """Save the chosen model, what prepares its inputs, and the records; `metrics.json`, the mark of a finished run,
+    comes last."""
     trainer.model.save_pretrained(folder)
+    # A text that a model is to continue must not be closed.
+    processor = task_processor(spec, add_eos=not trainer.model.can_generate())
+    if processor is not None:
+        processor.save_pretrained(folder)
     history = [
         entry for entry in trainer.state.log_history if "train_runtime" not in entry and "test_loss" not in entry
     ]

@@ -1,0 +1,85 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Tokenizers that say in a plain `tokenizer.json` what the task loaders do: bytes, or the symbols of ListOps.
+
+`AutoTokenizer.from_pretrained` opens them without this package and without custom code.
+"""
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.task import TaskSpec
+
+MASK, PAD, UNK, EOS = SPECIAL = ("[MASK]", "[PAD]", "[UNK]", "[EOS]")
+
+
+def byte_tokenizer(max_length: int | None = None, add_eos: bool = True) -> PreTrainedTokenizerFast:
+    """UTF-8 bytes, with the ids of `byte_text`.
+
+    Args:
+        max_length: Where `truncation=True` cuts, end-of-sequence token included.
+        add_eos: Close every text with the end-of-sequence token, as the tasks do; not for prompts to be continued.
+    """
+    vocabulary = {symbol: index for index, symbol in enumerate(SPECIAL)}
+    vocabulary |= {symbol: byte_text.BYTE_ID + byte for byte, symbol in enumerate(byte_symbols())}
+    # without merges every byte stays a token of its own
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    return _wrap(tokenizer, max_length, add_eos)
+
+
+def symbol_tokenizer(
+    vocabulary: tuple[str, ...], max_length: int | None = None, add_eos: bool = True
+) -> PreTrainedTokenizerFast:
+    """Symbols between blanks, for ListOps: parentheses are dropped, and "]" may be written for the closing "X".
+
+    Args:
+        vocabulary: The symbols in the order of their ids, the four special ones among them.
+        max_length, add_eos: As for `byte_tokenizer`.
+    """
+    ids = {symbol: index for index, symbol in enumerate(vocabulary)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNK))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Replace(Regex(r"[()]"), " "), normalizers.Replace(Regex(r"(?<!\S)\](?!\S)"), "X")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return _wrap(tokenizer, max_length, add_eos)
+
+
+def task_tokenizer(spec: TaskSpec, add_eos: bool = True) -> PreTrainedTokenizerFast | None:
+    """The tokenizer of a task of text or of symbols; None where inputs are no text."""
+    if spec.modality != "tokens" or spec.image_shape is not None:
+        return None
+    if spec.vocabulary:
+        return symbol_tokenizer(spec.vocabulary, spec.max_length, add_eos)
+    is_bytes = spec.vocab_size == byte_text.VOCAB_SIZE and spec.eos_token_id == byte_text.EOS_ID
+    return byte_tokenizer(spec.max_length, add_eos) if is_bytes else None
+
+
+def _wrap(tokenizer: Tokenizer, max_length: int | None, add_eos: bool) -> PreTrainedTokenizerFast:
+    if add_eos:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"$A {EOS}",
+            pair=f"$A {EOS} $B:1 {EOS}:1",
+            special_tokens=[(EOS, tokenizer.token_to_id(EOS))],
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        mask_token=MASK,
+        pad_token=PAD,
+        unk_token=UNK,
+        eos_token=EOS,
+        model_max_length=max_length or int(1e30),
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def byte_symbols() -> list[str]:
+    """The printable character that stands for each byte in byte-level tokenizers (GPT-2's table)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(256) if byte not in printable)
+    table = {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
+    return [table[byte] for byte in range(256)]

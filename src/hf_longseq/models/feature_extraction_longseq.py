@@ -1,0 +1,149 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sounds and series of measurements to padded batches, scaled as the training data were.
+
+Travels with a checkpoint. Axes: B batch, L length, C channels.
+"""
+
+import math
+
+import torch
+from transformers.feature_extraction_sequence_utils import SequenceFeatureExtractor
+from transformers.feature_extraction_utils import BatchFeature
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+
+class LongSeqFeatureExtractor(SequenceFeatureExtractor):
+    """Turns series (L,) or (L, C) into `input_values`, (B, L) for one channel, else (B, L, C), float32, and into
+    `attention_mask` (B, L).
+
+    Args:
+        feature_size: Channels C.
+        sampling_rate: Rate in Hz that the model was trained on; None where a series has no rate. Other rates are
+            resampled (polyphase, Kaiser window).
+        padding_value: What fills short series; the mask, not this value, says what is padding.
+        mean, std: Per channel, fixed at training time; a value becomes (value - mean) / std.
+        peak: If set, each series is first freed of its own mean and scaled to this largest absolute value.
+        max_length: Longer series are cut.
+    """
+
+    model_input_names = ["input_values", "attention_mask"]
+
+    def __init__(
+        self,
+        feature_size: int = 1,
+        sampling_rate: int | None = None,
+        padding_value: float = 0.0,
+        mean: list[float] | tuple[float, ...] | None = None,
+        std: list[float] | tuple[float, ...] | None = None,
+        peak: float | None = None,
+        max_length: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(feature_size, sampling_rate, padding_value, **kwargs)
+        self.mean = [float(number) for number in mean] if mean else [0.0] * feature_size
+        self.std = [float(number) for number in std] if std else [1.0] * feature_size
+        if not len(self.mean) == len(self.std) == feature_size:
+            raise ValueError(
+                f"mean has {len(self.mean)} and std {len(self.std)} numbers; give feature_size={feature_size} of each."
+            )
+        self.peak = peak
+        self.max_length = max_length
+
+    def __call__(
+        self,
+        raw,
+        sampling_rate: int | None = None,
+        padding: bool | str = True,
+        max_length: int | None = None,
+        truncation: bool = True,
+        return_attention_mask: bool | None = None,
+        return_tensors: str | None = None,
+        **kwargs,
+    ) -> BatchFeature:
+        """Encode one series or a batch.
+
+        Args:
+            raw: An array or tensor (L,) or (L, C), a list of numbers, or a list of such series for a batch.
+            sampling_rate: Rate of `raw` in Hz; taken to be the model's if not given.
+            padding: True or "longest", "max_length", or False (then all must have one length to become tensors).
+            max_length: Instead of the extractor's own.
+            truncation: Cut at `max_length`.
+            return_attention_mask: Leave the mask out with False.
+            return_tensors: "pt" or "np"; None gives lists.
+
+        Raises:
+            ValueError: For an empty series, one with NaN, or with other channels than the model's.
+        """
+        if sampling_rate is None and self.sampling_rate is not None:
+            logger.warning_once(
+                f"No sampling_rate was given: the input is taken to have {self.sampling_rate} Hz, the model's rate."
+            )
+        limit = self.max_length if max_length is None else max_length
+        batch = raw if is_batch(raw) else [raw]
+        series = [self.prepare(one, sampling_rate, row) for row, one in enumerate(batch)]
+        if truncation and limit is not None:
+            series = [one[:limit] for one in series]
+        features = BatchFeature({"input_values": series})
+        return self.pad(
+            features,
+            padding=padding,
+            max_length=limit,
+            return_attention_mask=return_attention_mask,
+            return_tensors=return_tensors or "np",
+        )
+
+    def prepare(self, raw, sampling_rate: int | None, row: int = 0) -> torch.Tensor:
+        """One series, (L,) for one channel, else (L, C), at the model's rate, in the model's scale."""
+        values_LC = torch.as_tensor(raw).to(torch.float64)
+        values_LC = values_LC[:, None] if values_LC.ndim == 1 else values_LC
+        if values_LC.ndim != 2 or values_LC.shape[1] != self.feature_size:
+            raise ValueError(
+                f"series {row} has shape {tuple(values_LC.shape)}; give (length,) or (length, channels) with "
+                f"{self.feature_size} channel(s)."
+            )
+        if len(values_LC) == 0:
+            raise ValueError(f"series {row} has length 0; drop empty series.")
+        if not torch.isfinite(values_LC).all():
+            raise ValueError(f"series {row} holds NaN or infinity; fill or remove missing values.")
+        if sampling_rate is not None and self.sampling_rate is not None and sampling_rate != self.sampling_rate:
+            values_LC = resample(values_LC, sampling_rate, self.sampling_rate)
+        if self.peak is not None:
+            values_LC = values_LC - values_LC.mean(0)
+            values_LC = values_LC * (self.peak / values_LC.abs().max().clamp(min=1e-12))
+        values_LC = ((values_LC - torch.tensor(self.mean)) / torch.tensor(self.std)).float()
+        return values_LC[:, 0] if self.feature_size == 1 else values_LC
+
+
+def is_batch(raw) -> bool:
+    """Whether `raw` is a list of series; a list of numbers, or of positions with channels, is one series."""
+    if not isinstance(raw, (list, tuple)) or not raw:
+        return getattr(raw, "ndim", 0) == 3
+    first = raw[0]
+    if isinstance(first, (list, tuple)):
+        return isinstance(first[0], (list, tuple)) or getattr(first[0], "ndim", 0) > 0 if first else True
+    return getattr(first, "ndim", 0) > 0
+
+
+def resample(values_LC: torch.Tensor, old_rate: int, new_rate: int) -> torch.Tensor:
+    """(L, C) at `old_rate` to (ceil(L * new / old), C) at `new_rate`, by a windowed-sinc filter.
+
+    The same filter as scipy's `resample_poly`: ten zero crossings a side, Kaiser window with beta 5.
+    """
+    divisor = math.gcd(old_rate, new_rate)
+    up, down = new_rate // divisor, old_rate // divisor
+    half = 10 * max(up, down)
+    taps = torch.arange(-half, half + 1, dtype=torch.float64)
+    window = torch.kaiser_window(2 * half + 1, periodic=False, beta=5.0, dtype=torch.float64)
+    kernel = torch.sinc(taps / max(up, down)) * window
+    kernel = kernel * (up / kernel.sum())
+    length, channels = values_LC.shape
+    stuffed_C1L = values_LC.new_zeros(channels, 1, length * up)
+    stuffed_C1L[:, 0, ::up] = values_LC.T
+    out_C1L = torch.nn.functional.conv1d(stuffed_C1L, kernel[None, None], stride=down, padding=half)
+    return out_C1L[:, 0, : -(-length * up // down)].T
+
+
+__all__ = ["LongSeqFeatureExtractor"]

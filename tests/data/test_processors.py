@@ -1,0 +1,107 @@
+"""Raw pictures and series become what the collators make of the stored data."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoFeatureExtractor, AutoImageProcessor
+
+import hf_longseq  # noqa: F401  registers the classes
+from hf_longseq.data import cifar, smnist
+from hf_longseq.data.collators import DataCollatorWithLongPadding
+from hf_longseq.data.pixels import pixel_form
+from hf_longseq.data.processors import task_processor
+from hf_longseq.data.task import TaskSpec, load_task
+from hf_longseq.models import LongSeqFeatureExtractor, LongSeqImageProcessor
+from hf_longseq.models.feature_extraction_longseq import resample
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+
+
+def reopened(processor, folder, auto_class):
+    processor.save_pretrained(folder)
+    again = auto_class.from_pretrained(folder)
+    assert type(again) is type(processor) and again.to_dict() == processor.to_dict()
+    return again
+
+
+@pytest.mark.parametrize("grey", [True, False])
+def test_a_picture_becomes_what_the_collator_makes_of_its_pixels(grey, tmp_path):
+    spec = cifar.task_spec(grey)
+    processor = reopened(task_processor(spec), tmp_path, AutoImageProcessor)
+    image = Image.fromarray(PIXELS)
+    stored = np.asarray(image.convert("L") if grey else image).reshape(1024, *([] if grey else [3]))
+    expected = DataCollatorWithLongPadding.from_task(spec)([{"input_values": stored}])["input_values"]
+    for form in (image, PIXELS, PIXELS.transpose(2, 0, 1), torch.from_numpy(PIXELS), PIXELS / 255.0):
+        torch.testing.assert_close(processor(form, return_tensors="pt")["input_values"], expected)
+    assert processor([image, image], return_tensors="np")["input_values"].shape == (2, 1024, 1 if grey else 3)
+
+
+def test_a_picture_becomes_tokens_for_a_model_of_tokens(tmp_path):
+    processor = reopened(task_processor(pixel_form(cifar.task_spec(True), True, None)), tmp_path, AutoImageProcessor)
+    ids = processor(PIXELS[..., 0], return_tensors="pt")["input_ids"]
+    assert ids.dtype == torch.int64 and ids[0].tolist() == PIXELS[..., 0].ravel().tolist()
+
+
+def test_digits_of_28_pixels_fit_models_of_14_and_32():
+    digit = PIXELS[:28, :28, 0]
+    small = task_processor(smnist.task_spec(14))(digit, return_tensors="pt")["input_values"][0, :, 0]
+    means = digit.reshape(14, 2, 14, 2).mean((1, 3)).ravel() / 127.5 - 1
+    assert np.abs(small.numpy() - means).max() < 1.01 / 127.5  # rounded to levels
+    framed = task_processor(smnist.task_spec(32))(digit, return_tensors="pt")["input_values"].view(32, 32)
+    assert (framed[0] == -1).all()
+    assert torch.allclose(framed[2:30, 2:30], torch.from_numpy(digit / 127.5 - 1).float(), atol=1e-6)
+
+
+def test_wrong_pictures_are_refused():
+    processor = LongSeqImageProcessor()
+    with pytest.raises(ValueError, match="outside 0..1"):
+        processor(np.full((4, 4), 3.0), return_tensors="pt")
+    with pytest.raises(ValueError, match="num_channels is 2"):
+        LongSeqImageProcessor(num_channels=2)
+    with pytest.raises(ValueError, match="fit is 'cubic'"):
+        LongSeqImageProcessor(fit="cubic")
+
+
+def test_recordings_are_scaled_as_the_embedded_ones(tmp_path):
+    splits, spec = load_task("spoken-tones")
+    extractor = reopened(task_processor(spec), tmp_path, AutoFeatureExtractor)
+    rows = [splits["test"][i] for i in range(4)]
+    expected = DataCollatorWithLongPadding.from_task(spec)(rows)
+    # any gain and offset of the recording comes to the same
+    raw = [0.01 * (np.asarray(row["input_values"], dtype=np.float64) - 128) + 0.2 for row in rows]
+    made = extractor(raw, sampling_rate=1000, return_tensors="pt")
+    assert torch.equal(made["attention_mask"].long(), expected["attention_mask"])
+    assert (made["input_values"] - expected["input_values"][..., 0]).abs().max() < 0.15
+    alone = extractor(raw[0], sampling_rate=1000, return_tensors="pt")["input_values"]
+    torch.testing.assert_close(alone[0], made["input_values"][0, : alone.shape[1]])
+
+
+def test_channels_are_standardised_with_the_numbers_of_training(tmp_path):
+    spec = TaskSpec("own-data", "values", 5, num_channels=2, normalization=((1.0, 2.0), (2.0, 4.0)))
+    extractor = reopened(task_processor(spec), tmp_path, AutoFeatureExtractor)
+    made = extractor([np.ones((3, 2)), np.ones((9, 2))], return_tensors="pt")
+    assert made["input_values"].shape == (2, 5, 2) and made["attention_mask"].sum(1).tolist() == [3, 5]
+    assert made["input_values"][0, :3].tolist() == [[0.0, -0.25]] * 3 and (made["input_values"][0, 3:] == 0).all()
+    one = extractor([[1.0, 2.0]] * 4, return_tensors="np")["input_values"]
+    assert one.shape == (1, 4, 2) and one.dtype == np.float32
+
+
+@pytest.mark.parametrize("rates", [(44_100, 16_000), (8_000, 16_000), (16_000, 1_000)])
+def test_resampling_is_that_of_scipy(rates):
+    from scipy.signal import resample_poly
+
+    values = np.random.default_rng(0).normal(size=(701, 2))
+    divisor = np.gcd(*rates)
+    expected = resample_poly(values, rates[1] // divisor, rates[0] // divisor, axis=0)
+    made = resample(torch.from_numpy(values), *rates).numpy()
+    assert made.shape == expected.shape and np.abs(made - expected).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [([], "length 0"), ([1.0, float("nan")], "NaN"), (np.ones((4, 3)), "channel")],
+)
+def test_wrong_series_are_refused(raw, message):
+    with pytest.raises(ValueError, match=message):
+        LongSeqFeatureExtractor()(raw, return_tensors="pt")
