@@ -19,10 +19,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import manifest
-from hf_longseq.training.assembly import TaskData, build_config, classification_parts, denoising_parts, load_data
+from hf_longseq.training.assembly import (
+    CLASSIFIER,
+    TaskData,
+    build_config,
+    build_model,
+    classification_parts,
+    denoising_parts,
+    load_data,
+)
 from hf_longseq.training.phases import finetune, pretrain
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe, joint_settings
@@ -90,7 +100,8 @@ def spt(
     by_arch = _checked(recipes, seeds, inits, jobs)
     data = load_data(recipes[0].data)
     for recipe in recipes:  # a mistake in the last architecture must not show after hours of the first
-        build_config(recipe, data.spec)
+        with torch.device("meta"):
+            build_model(CLASSIFIER, build_config(recipe, data.spec))
         denoising_parts(recipe, data.spec, seed=0)
     classification_parts(data.spec)
 
