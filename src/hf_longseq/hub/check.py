@@ -33,7 +33,7 @@ import torch, transformers
 from safetensors.torch import load_file
 
 HEADS = ("classifier.", "lm_head.", "reconstruction_head.")
-folder, expected, heads, snippets = json.loads(sys.argv[1])
+folder, expected, heads, processors, snippets = json.loads(sys.argv[1])
 io = load_file(expected)
 inputs = {name: x for name, x in io.items() if name != "logits"}
 for auto, own in heads:
@@ -49,6 +49,8 @@ for auto, own in heads:
             logits = model.eval()(**inputs).logits
         error = (logits - io["logits"]).abs().max().item()
         assert error <= 1e-4 * (1 + io["logits"].abs().max().item()), f"{auto} differs from the source by {error:.3g}"
+for auto in processors:
+    getattr(transformers, auto).from_pretrained(folder, trust_remote_code=True)
 for snippet in snippets:
     exec(compile(snippet, "the card", "exec"), {})
 """
@@ -87,7 +89,7 @@ def check_folder(folder: Path, source, repo_id: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         expected = Path(scratch) / "expected.safetensors"
         save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)
-        _run([str(folder), str(expected), heads, snippets], scratch, repo_id)
+        _run([str(folder), str(expected), heads, _processors(folder), snippets], scratch, repo_id)
 
 
 def python_snippets(card: str) -> list[str]:
@@ -95,9 +97,19 @@ def python_snippets(card: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
 
 
+def _processors(folder: Path) -> list[str]:
+    """The Auto classes that open what prepares the inputs."""
+    found = ["AutoTokenizer"] if (folder / "tokenizer_config.json").is_file() else []
+    for name in ("preprocessor_config.json", "processor_config.json"):
+        if (folder / name).is_file():
+            content = json.loads((folder / name).read_text(encoding="utf-8"))
+            found += [auto for auto in content.get("auto_map", {}) if auto.startswith("Auto")]
+    return found
+
+
 def _fits(auto: str, config) -> bool:
     """Whether a head can be built for this kind of model at all."""
-    if auto == "AutoConfig":
+    if not auto.startswith("AutoModel"):
         return False
     if auto == "AutoModelForCausalLM":
         return config.input_type == "tokens" and not config.bidirectional

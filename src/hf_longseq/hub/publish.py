@@ -24,22 +24,33 @@ from huggingface_hub.errors import (
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
+    StrictDataclassError,
 )
 from huggingface_hub.utils import validate_repo_id
-from transformers import AutoConfig
+from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import pictures
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import head_of, render_card
-from hf_longseq.hub.run_folder import PROCESSOR_FILES, Run, read_run, refuse_secrets
+from hf_longseq.hub.run_folder import PROCESSOR_FILES, Run, read_run, refuse_secrets, without_paths
 from hf_longseq.training import manifest
 
 # The base of all errors of the client's HTTP library, whose name changes between releases of the client.
 CLIENT_ERROR = HfHubHTTPError.__bases__[0]
 # What an earlier publication may have left that is not in the new folder.
-OURS = ("configuration_", "modeling_", "longseq_", "ssm_", "mega_", "model-", "model.safetensors")
+OURS = (
+    "configuration_",
+    "modeling_",
+    "longseq_",
+    "ssm_",
+    "mega_",
+    "feature_extraction_",
+    "image_processing_",
+    "model-",
+    "model.safetensors",
+)
 
 
 @dataclass(frozen=True)
@@ -176,9 +187,7 @@ def build_folder(run: Run, folder: Path, repo_id: str, license: str):
     folder.mkdir(parents=True)
     source = _open(run.folder, str(run.folder))
     source.save_pretrained(folder)
-    for name in PROCESSOR_FILES:
-        if (run.folder / name).is_file():
-            shutil.copyfile(run.folder / name, folder / name)
+    copy_processor(run.folder, folder)
     drawn = pictures.draw(run, source, folder)
     manifest.write_yaml(folder / manifest.RESOLVED, run.settings)
     if run.pretraining is not None:
@@ -190,6 +199,26 @@ def build_folder(run: Run, folder: Path, repo_id: str, license: str):
     for path in folder.iterdir():
         path.chmod(0o644)  # safetensors come out readable by their owner alone
     return source
+
+
+def copy_processor(run_folder: Path, folder: Path) -> None:
+    """Take over the files of a tokenizer or processor, with its code as this package has it."""
+    code = Path(models.__file__).parent
+    for name in PROCESSOR_FILES:
+        if not (run_folder / name).is_file():
+            continue
+        if name == "tokenizer.json":  # a vocabulary may well hold what looks like a path
+            shutil.copyfile(run_folder / name, folder / name)
+            continue
+        content = without_paths(manifest.read_json(run_folder / name))
+        manifest.write_json(folder / name, content)
+        for reference in content.get("auto_map", {}).values():
+            for one in reference if isinstance(reference, (list, tuple)) else [reference]:
+                module = code / f"{str(one).split('.')[0]}.py"
+                if one is None or not module.is_file():
+                    continue
+                for path in (module, *map(Path, get_relative_import_files(module))):
+                    shutil.copyfile(path, folder / path.name)
 
 
 def upload(
@@ -282,15 +311,17 @@ def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError) -> str:
 
 def _open(folder: Path, name: str):
     """The model of a folder under the head it was saved with, by this package's code."""
+    held = manifest.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    known = {config_class.model_type for config_class, _ in models.ARCHITECTURES.values()}
+    saved = getattr(models, (held.get("architectures") or [""])[0], None)
+    if held.get("model_type") not in known or saved is None:
+        raise HfLongSeqError(
+            f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's: give a run or a "
+            "repository of hf-longseq."
+        )
     try:
-        config = AutoConfig.from_pretrained(folder)
-        architectures = [config_class.model_type for config_class, _ in models.ARCHITECTURES.values()]
-        if config.model_type not in architectures:
-            raise HfLongSeqError(f"{name} holds a {config.model_type} model, which is not one of this package.")
-        return getattr(models, config.architectures[0]).from_pretrained(folder, dtype="float32").eval()
-    except HfLongSeqError:
-        raise
-    except (OSError, ValueError, RuntimeError, AttributeError, TypeError) as error:
+        return saved.from_pretrained(folder, dtype="float32").eval()
+    except (OSError, ValueError, RuntimeError, TypeError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
 

@@ -1,0 +1,183 @@
+"""The card says what the records say, the Hub's parser reads it back, and its snippets run."""
+
+import json
+import shutil
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard
+
+from fresh_process import answer, run_fresh
+from hf_longseq.cli.main import main
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.hub.check import check_folder, python_snippets
+from hf_longseq.hub.model_card import pipeline_tag, render_card
+from hf_longseq.hub.publish import _open, build_folder, publish
+from hf_longseq.hub.run_folder import is_local_path, read_run, refuse_secrets, without_paths
+from toy_models import make_config
+
+
+@pytest.fixture(scope="module")
+def built(runs, tmp_path_factory):
+    """The folders that would be published, by the name of the run."""
+    home = tmp_path_factory.mktemp("built")
+    for name in ("pretrained", "classifier"):
+        build_folder(read_run(runs / name), home / name, f"org/{name}", "apache-2.0")
+    return home
+
+
+@pytest.mark.parametrize("name, split", [("classifier", "test"), ("pretrained", "validation")])
+def test_the_metadata_hold_the_recorded_results(runs, built, name, split):
+    card = ModelCard.load(built / name / "README.md")
+    recorded = json.loads((runs / name / "metrics.json").read_text())[split]
+    results = {result.metric_type: result for result in card.data.eval_results}
+    assert set(results) == set(recorded)
+    for metric, result in results.items():
+        assert result.metric_value == pytest.approx(recorded[metric], abs=1e-6)
+        assert (result.dataset_type, result.dataset_split) == ("spoken-tones", split)
+    assert card.data.library_name == "transformers" and card.data.license == "apache-2.0"
+    assert card.data.pipeline_tag == ("audio-classification" if name == "classifier" else "feature-extraction")
+    assert {"hf-longseq", "self-pretraining"} <= set(card.data.tags)
+
+
+def test_the_card_tells_the_whole_story(built):
+    text = (built / "classifier" / "README.md").read_text()
+    for said in (
+        "after self-pretraining",
+        "restoring masked inputs, mask ratio 0.",
+        "CC BY 3.0",
+        "--init_from pretrained",
+        "chosen on the validation split",
+        "![Learning curve](learning_curve.png)",
+        "![Learned kernels",
+        "2 steps only: this is a trial",
+        "Bidirectional",
+        "amos2024never",
+    ):
+        assert said in text, said
+    assert "None" not in text.replace("[None]", "") and "{{" not in text and "\n\n\n\n" not in text
+
+
+def test_the_same_run_gives_the_same_folder(runs, built, tmp_path):
+    build_folder(read_run(runs / "classifier"), tmp_path / "again", "org/classifier", "apache-2.0")
+    for path in (built / "classifier").iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize("name", ["classifier", "pretrained"])
+def test_every_snippet_runs_as_it_stands(built, tmp_path, name):
+    snippets = python_snippets((built / name / "README.md").read_text())
+    assert len(snippets) == 3
+    local = [code.replace(f'"org/{name}"', repr(str(built / name))) for code in snippets]
+    answer(run_fresh("\n".join(code for code in local if "hf_longseq" not in code), tmp_path, hide_package=True))
+    answer(run_fresh("\n".join(code for code in local if "hf_longseq" in code), tmp_path))
+
+
+def test_a_folder_that_computes_something_else_is_not_published(runs, built, tmp_path):
+    broken = shutil.copytree(built / "classifier", tmp_path / "broken")
+    source = _open(built / "pretrained", "pretrained")
+    shutil.copyfile(built / "pretrained" / "model.safetensors", broken / "model.safetensors")
+    with pytest.raises(HfLongSeqError, match="does not open by itself, so nothing was published"):
+        check_folder(broken, _open(built / "classifier", "classifier"), "org/classifier")
+    with pytest.raises(HfLongSeqError, match="does not open by itself"):
+        (broken / "modeling_s4.py").unlink()
+        check_folder(broken, source, "org/classifier")
+
+
+@pytest.mark.parametrize(
+    "variant, options, head, tag",
+    [
+        ("dlr", {}, "ForCausalLM", "text-generation"),
+        ("dlr", {}, "ForMaskedLM", "fill-mask"),
+        ("dlr", {}, "ForSequenceClassification", "text-classification"),
+        ("dlr", {"input_type": "values"}, "ForSequenceClassification", None),
+        ("dlr", {"input_type": "values", "problem_type": "regression"}, "ForSequenceClassification", None),
+    ],
+)
+def test_the_pipeline_tag_is_one_the_hub_knows_or_none(variant, options, head, tag):
+    assert pipeline_tag("my-own", make_config(variant, **options), head) == tag
+
+
+@pytest.mark.parametrize(
+    "text, local",
+    [
+        ("/data/me/x.csv", True),
+        ("~/x.csv", True),
+        ("../x.csv", True),
+        ("C:\\data\\x.csv", True),
+        ("file:///etc/passwd", True),
+        ("https://example.org/x.csv", False),
+        ("accuracy", False),
+        ("Linux-6.1-x86_64", False),
+        ("n/a", False),
+    ],
+)
+def test_what_a_local_path_is(text, local):
+    assert is_local_path(text) == local
+
+
+def test_records_lose_what_belongs_to_the_machine():
+    record = {"init_from": "/a/b", "data": {"path": "/home/me/data.csv", "n": 3}, "files": ["C:\\x\\y.npy", "plain"]}
+    assert without_paths(record) == {"data": {"path": "data.csv", "n": 3}, "files": ["y.npy", "plain"]}
+
+
+def test_an_access_token_in_a_record_is_never_published(runs, tmp_path):
+    run = shutil.copytree(runs / "classifier", tmp_path / "run")
+    settings = yaml.safe_load((run / "resolved.yaml").read_text())
+    settings["data"]["note"] = "hf_" + "A" * 34
+    (run / "resolved.yaml").write_text(yaml.safe_dump(settings))
+    with pytest.raises(HfLongSeqError, match="resolved.yaml would publish an access token"):
+        publish(run, "org/name", dry_run=True)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("my-secret")
+    refuse_secrets(tmp_path / "folder")
+    with pytest.raises(HfLongSeqError, match="a.txt"):
+        refuse_secrets(tmp_path / "folder", ("my-secret",))
+
+
+def change(path, **entries):
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+@pytest.mark.parametrize(
+    "prepare, repo_id, message",
+    [
+        (None, "a/b/c", "no name the Hub allows"),
+        (None, "org/bad name", "no name the Hub allows"),
+        (None, "org/.hidden", "no name the Hub allows"),
+        (None, "", "no name the Hub allows"),
+        (lambda run: shutil.rmtree(run), "org/name", "is no run"),
+        (lambda run: (run / "resolved.yaml").unlink(), "org/name", "is no run"),
+        (lambda run: (run / "metrics.json").unlink(), "org/name", "unfinished"),
+        (lambda run: change(run / "metrics.json", test={}, validation={}), "org/name", "has no metrics"),
+        (lambda run: (run / "metrics.json").write_text("{"), "org/name", "is no JSON"),
+        (lambda run: (run / "config.json").unlink(), "org/name", "unfinished"),
+        (lambda run: (run / "model.safetensors").unlink(), "org/name", "no model that this package can open"),
+        (lambda run: change(run / "config.json", model_type="bert"), "org/name", "type 'bert'"),
+        (lambda run: change(run / "config.json", hidden_size=24), "org/name", "no model that this package can open"),
+    ],
+)
+def test_what_cannot_be_published_is_said_in_one_sentence(runs, tmp_path, capsys, prepare, repo_id, message):
+    run = shutil.copytree(runs / "classifier", tmp_path / "run")
+    if prepare is not None:
+        prepare(run)
+    assert main(["publish", str(run), "--repo_id", repo_id, "--dry_run"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("hf-longseq: error: ") and message in last
+
+
+def test_publish_asks_for_a_run(capsys):
+    assert main(["publish", "--repo_id", "org/name"]) == 2
+    assert "publish needs the folder of a run" in capsys.readouterr().err
+
+
+def test_a_card_needs_jinja2(runs, monkeypatch):
+    import huggingface_hub.repocard as repocard
+
+    def missing(*args, **kwargs):
+        raise ImportError("jinja2")
+
+    monkeypatch.setattr(repocard.ModelCard, "from_template", missing)
+    run = read_run(runs / "classifier")
+    with pytest.raises(HfLongSeqError, match="pip install jinja2"):
+        render_card(run, _open(run.folder, "run").config, "org/name", "mit", [])
