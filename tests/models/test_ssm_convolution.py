@@ -10,10 +10,11 @@ from hf_longseq.models.ssm_convolution import (
     good_fft_size,
     long_convolution,
     mode_kernel,
+    mode_multiplier,
     mode_powers,
+    mode_readout,
     mode_step,
     propagate_modes,
-    read_modes,
 )
 from hf_longseq.models.ssm_init import dlr_modes
 from hf_longseq.models.ssm_reference import vandermonde_kernel
@@ -87,17 +88,20 @@ def test_gradcheck(monkeypatch):
     assert torch.autograd.gradcheck(run, (u, weights, decay, omega))
 
 
-def test_steps_and_propagation_continue_the_convolution():
+@pytest.mark.parametrize("slab", [512, 4])
+def test_steps_and_propagation_continue_the_convolution(slab, monkeypatch):
+    monkeypatch.setattr(ssm_convolution, "SLAB", slab)
     decay, omega = modes()
     weights, u = torch.randn(3, 6, 2, dtype=torch.float64), torch.randn(3, 2, 30, dtype=torch.float64)
     whole = long_convolution(u, mode_kernel(weights, decay, omega, 30)[None])
     state = final_mode_state(u[..., :20], decay, omega)
     rest = long_convolution(u[..., 20:], mode_kernel(weights, decay, omega, 10)[None])
-    rest = rest + propagate_modes(state, weights, mode_powers(decay, omega, 1, 10))
-    assert torch.allclose(rest, whole[..., 20:], atol=1e-11)
+    after, left = propagate_modes(state, weights, decay, omega, 10)
+    assert torch.allclose(rest + after, whole[..., 20:], atol=1e-11)
+    assert torch.allclose(left + final_mode_state(u[..., 20:], decay, omega), final_mode_state(u, decay, omega))
     for t in range(20, 30):
-        state = mode_step(state, decay, omega, u[..., t].t())
-        assert torch.allclose(read_modes(state, weights).t(), whole[..., t], atol=1e-11)
+        y, state = mode_step(state, mode_multiplier(decay, omega), mode_readout(weights), u[..., t].t())
+        assert torch.allclose(y.t(), whole[..., t], atol=1e-11)
     assert torch.allclose(state, final_mode_state(u, decay, omega), atol=1e-11)
 
 

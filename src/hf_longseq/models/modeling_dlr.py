@@ -26,10 +26,10 @@ from .ssm_convolution import (
     final_mode_state,
     long_convolution,
     mode_kernel,
-    mode_powers,
+    mode_multiplier,
+    mode_readout,
     mode_step,
     propagate_modes,
-    read_modes,
 )
 from .ssm_init import complex_normal, dlr_modes
 from .ssm_scan import check_finite, check_state
@@ -87,34 +87,43 @@ class DLRMixer(nn.Module):
         return F.glu(projected, dim=-1).view(batch, length, channels), None
 
     def _convolve(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
-        decay_N, omega_N = self.mode_decay_root.float().square(), self.mode_frequency.float()
-        weight_DHN2, length = self.mode_weight_W.float(), u_HBL.shape[-1]
-        check_finite(self, (decay_N, omega_N, weight_DHN2))
-        memory = state = None
+        weight_DHN2, skip_H = self.mode_weight_W.float(), self.skip_D.float()
+        length, memory, state = u_HBL.shape[-1], None, None
         if past_key_values is not None:
             memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
             state = memory.state
         if state is not None:
-            check_state(state, (u_HBL.shape[1], u_HBL.shape[0], decay_N.shape[0]))
+            check_state(state, (u_HBL.shape[1], u_HBL.shape[0], weight_DHN2.shape[2]), is_complex=True)
         if state is not None and length == 1:
-            state = mode_step(state, decay_N, omega_N, u_HBL[..., 0].t())
+            u_BH = u_HBL[..., 0].t()
+            parameters = (self.mode_decay_root, self.mode_frequency, self.mode_weight_W)
+            y_BH, state = mode_step(state, *memory.prepared(self._step_system, parameters), u_BH)
             memory.advance(state, 1)
-            return (read_modes(state, weight_DHN2[0]).t() + self.skip_D.float()[:, None] * u_HBL[..., 0])[..., None]
+            return torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
 
+        decay_N, omega_N = self._modes()
         kernel_DHL = mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length)
         kernel_DHL = kernel_DHL.view(*weight_DHN2.shape[:2], length)
         # the skip is lag 0 of the kernel
-        skip_DHL = F.pad(self.skip_D.float()[None, :, None], (0, length - 1, 0, 0, 0, weight_DHN2.shape[0] - 1))
+        skip_DHL = F.pad(skip_H[None, :, None], (0, length - 1, 0, 0, 0, weight_DHN2.shape[0] - 1))
         y_HBL = long_convolution(u_HBL, kernel_DHL + skip_DHL)
         if memory is None:
             return y_HBL
         reached = final_mode_state(u_HBL, decay_N, omega_N)
         if state is not None:
-            after_L = mode_powers(decay_N, omega_N, 1, length)
-            y_HBL = y_HBL + propagate_modes(state, weight_DHN2[0], after_L)
-            reached = reached + state * torch.complex(*after_L[:, -1].chunk(2))
+            after_HBL, left = propagate_modes(state, weight_DHN2[0], decay_N, omega_N, length)
+            y_HBL, reached = y_HBL + after_HBL, reached + left
         memory.advance(reached, length)
         return y_HBL
+
+    def _modes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Decay and frequency per position, float32."""
+        check_finite(self, (self.mode_decay_root, self.mode_frequency, self.mode_weight_W))
+        return self.mode_decay_root.float().square(), self.mode_frequency.float()
+
+    def _step_system(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What :func:`mode_step` multiplies with."""
+        return mode_multiplier(*self._modes()), mode_readout(self.mode_weight_W[0].float())
 
 
 class DLRPreTrainedModel(LongSeqPreTrainedModel):

@@ -101,7 +101,7 @@ class MegaMixer(nn.Module):
         """
         config, memory = self.config, None
         if past_key_values is not None:
-            memory = recurrent_layer(past_key_values, self.layer_idx, config.bidirectional)
+            memory = recurrent_layer(past_key_values, self.layer_idx, config.bidirectional, MegaLayer)
         if residual is None:
             residual = hidden_states
         if layout is None:

@@ -75,15 +75,19 @@ class S4Mixer(nn.Module):
         init.copy_(self.output_C, complex_normal(*self.output_C.shape[:-1]))
         init.normal_(self.skip_D)
 
+    def _system_parameters(self) -> tuple[torch.Tensor, ...]:
+        parts = (self.log_dt, self.log_neg_A_real, self.A_imag, self.input_B, self.low_rank_P)
+        return parts if self.low_rank_P is not None else parts[:-1]
+
     def discrete_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
         """The discretised model (float64 where the device has it) and its read-out rows (D, H, N), float32."""
-        parts = (self.log_dt, self.log_neg_A_real, self.A_imag, self.input_B, self.low_rank_P)
+        parts = self._system_parameters()
         check_finite(self, (*parts, self.output_C))
         wide = torch.float32 if self.log_dt.device.type == "mps" else torch.float64
-        log_dt, a_real, a_imag, b_Sn2, p_Sn2 = (None if part is None else part.to(wide) for part in parts)
+        log_dt, a_real, a_imag, b_Sn2, *low_rank = (part.to(wide) for part in parts)
         repeats = log_dt.shape[0] // a_real.shape[0]
         w_Hn2 = torch.stack((-a_real.exp(), a_imag), dim=-1).repeat(repeats, 1, 1)
-        p_Hn2 = None if p_Sn2 is None else p_Sn2.repeat(repeats, 1, 1)
+        p_Hn2 = low_rank[0].repeat(repeats, 1, 1) if low_rank else None
         system = discretise(log_dt, w_Hn2, b_Sn2.repeat(repeats, 1, 1), p_Hn2)
         return system, real_readout(self.output_C.float())
 
@@ -107,19 +111,26 @@ class S4Mixer(nn.Module):
         return F.glu(projected, dim=-1).view(batch, length, channels), None
 
     def _scan(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
-        system, readout_DHN = self.discrete_system()
         skip_H, length = self.skip_D.float(), u_HBL.shape[-1]
         if past_key_values is None:
-            return chunked_scan(u_HBL, system, readout_DHN, skip_H)[0]
+            return chunked_scan(u_HBL, *self.discrete_system(), skip_H)[0]
         memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
         state = memory.state
         if length == 1 and state is not None:
-            y_BH, state = step(system, readout_DHN[0], state, u_HBL[..., 0].t())
-            y_HBL = (y_BH + skip_H * u_HBL[..., 0].t()).t()[..., None]
+            u_BH = u_HBL[..., 0].t()
+            system, readout_HN = memory.prepared(self._step_system, (*self._system_parameters(), self.output_C))
+            y_BH, state = step(system, readout_HN, state, u_BH)
+            y_HBL = torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
         else:
+            system, readout_DHN = self.discrete_system()
             y_HBL, state = chunked_scan(u_HBL, system, readout_DHN, skip_H, state, return_state=True)
         memory.advance(state, length)
         return y_HBL
+
+    def _step_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
+        """What :func:`step` needs, float32."""
+        system, readout_DHN = self.discrete_system()
+        return DiscreteSystem(*(None if part is None else part.float() for part in system)), readout_DHN[0]
 
 
 class S4PreTrainedModel(LongSeqPreTrainedModel):

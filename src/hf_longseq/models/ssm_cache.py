@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constant-size memory of recurrent mixers, in the shape that transformers' generation expects of a cache."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionLayer
 
 
 class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
-    """One layer's state (B, H, N) and the number of positions it has seen."""
+    """One layer's state (B, H, N), the number of positions it has seen, and what every further step needs besides."""
 
     is_compileable = False  # the counter is a Python number, and generation builds 4D masks for compileable caches
     supports_early_init = False
@@ -16,6 +19,7 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
         LinearAttentionLayer.__init__(self)
         self.keys = self.values = None
         self.seen_tokens = 0
+        self._prepared: tuple[tuple, Any] | None = None
 
     @property
     def is_initialized(self) -> bool:
@@ -33,8 +37,24 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
         self.has_previous_state[0] = True
         self.seen_tokens += new_positions
 
+    def prepared(self, make: Callable[[], Any], parameters: tuple[torch.Tensor, ...]) -> Any:
+        """What ``make()`` computes from ``parameters`` alone, kept from step to step.
+
+        It lives here and not on the module, and is made anew when a parameter was changed or replaced, so that it
+        cannot outlive the weights. Nothing is kept where gradients may flow or a graph is traced.
+        """
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return make()
+        key = tuple((x.data_ptr(), None if x.is_inference() else x._version) for x in parameters)
+        if self._prepared is None or self._prepared[0] != key:
+            self._prepared = key, make()
+        return self._prepared[1]
+
     def update(self, *args, **kwargs):
-        raise NotImplementedError("A recurrent layer has no keys and values: use advance(state, new_positions).")
+        raise ValueError(
+            "past_key_values holds recurrent states, but an attention layer needs keys and values: pass a cache that "
+            "this model's make_cache() returned, or None."
+        )
 
     def get_seq_length(self) -> int:
         return self.seen_tokens
@@ -45,6 +65,7 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
     def reset(self) -> None:
         LinearAttentionLayer.reset(self)
         self.seen_tokens = 0
+        self._prepared = None
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         self.recurrent_states[0] = self.recurrent_states[0].repeat_interleave(repeats, dim=0)
@@ -60,7 +81,9 @@ class RecurrentCache(Cache):
         super().__init__(layers=[RecurrentLayer() for _ in range(config.num_hidden_layers)])
 
 
-def recurrent_layer(cache: Cache, layer_idx: int, bidirectional: bool) -> RecurrentLayer:
+def recurrent_layer(
+    cache: Cache, layer_idx: int, bidirectional: bool, kind: type[RecurrentLayer] = RecurrentLayer
+) -> RecurrentLayer:
     """The layer's place in ``cache``; ValueError for another kind of cache or a bidirectional layer."""
     if bidirectional:
         raise ValueError(
@@ -68,9 +91,9 @@ def recurrent_layer(cache: Cache, layer_idx: int, bidirectional: bool) -> Recurr
             "model with bidirectional=False to stream or generate."
         )
     layers = cache.layers
-    if layer_idx >= len(layers) or not isinstance(layers[layer_idx], RecurrentLayer):
+    if layer_idx >= len(layers) or type(layers[layer_idx]) is not kind:
         raise ValueError(
-            f"past_key_values is a {type(cache).__name__} without a recurrent state for layer {layer_idx}: pass a "
-            "RecurrentCache made for this model's configuration, or None."
+            f"past_key_values is a {type(cache).__name__} without a {kind.__name__} for layer {layer_idx}: pass a "
+            "cache that this model's make_cache() returned, or None."
         )
     return layers[layer_idx]

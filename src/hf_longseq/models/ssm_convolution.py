@@ -201,30 +201,62 @@ def good_fft_size(minimum: int) -> int:
 
 
 def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:
-    """State after the sequence from zero, sum_s Lambda^(L - 1 - s) u_s: (B, H, N), complex."""
+    """State after the sequence from zero, sum_s Lambda^(L - 1 - s) u_s: (B, H, N), complex. Goes in slabs."""
     channels, batch, length = u_HBL.shape
-    powers = mode_powers(decay_N, omega_N, 0, length)
-    state = (u_HBL.flip(-1).reshape(-1, length) @ powers.T).view(channels, batch, -1).transpose(0, 1)
-    return torch.complex(*state.chunk(2, dim=-1))
+    powers = mode_powers(decay_N, omega_N, 0, min(SLAB, length))
+    pair = None
+    for slab in u_HBL.flatten(0, 1).split(SLAB, dim=-1):
+        added = (slab.flip(-1) @ powers[:, : slab.shape[-1]].T).chunk(2, dim=-1)
+        if pair is not None:
+            carried = _rotate(pair, decay_N, omega_N, slab.shape[-1])
+            added = added[0] + carried[0], added[1] + carried[1]
+        pair = added
+    return torch.complex(*pair).view(channels, batch, -1).transpose(0, 1)
 
 
 def mode_step(
-    state_BHN: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, u_BH: torch.Tensor
-) -> torch.Tensor:
-    """One position: x <- Lambda x + u for every channel and mode, (B, H, N) complex."""
-    real, imag = _powers(decay_N, omega_N, decay_N.new_ones(1))
-    return state_BHN * torch.complex(real[:, 0], imag[:, 0]) + u_BH[..., None]
+    state_BHN: torch.Tensor, multiplier_N: torch.Tensor, readout_HK: torch.Tensor, u_BH: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One position: x <- Lambda x + u for every channel and mode, y = Re(sum_n W_n x_n).
 
+    Args:
+        state_BHN: complex state before the position.
+        multiplier_N: Lambda, of :func:`mode_multiplier`.
+        readout_HK: W, of :func:`mode_readout` (K = 2N).
+        u_BH: the position's input.
 
-def read_modes(state_BHN: torch.Tensor, weight_HN2: torch.Tensor) -> torch.Tensor:
-    """Re(sum_n W_n x_n): (B, H)."""
-    return (state_BHN.real * weight_HN2[..., 0] - state_BHN.imag * weight_HN2[..., 1]).sum(-1)
-
-
-def propagate_modes(state_BHN: torch.Tensor, weight_HN2: torch.Tensor, powers: torch.Tensor) -> torch.Tensor:
-    """What a state alone adds to the outputs after it, Re(sum_n W_n x_n Lambda_n^t) for the ``powers`` (2N, L) given.
-
-    Returns (H, B, L).
+    Returns:
+        Output (B, H) and the new state (B, H, N).
     """
-    product = state_BHN * torch.view_as_complex(weight_HN2)
-    return (torch.cat((product.real, -product.imag), dim=-1) @ powers).transpose(0, 1)
+    state = state_BHN * multiplier_N + u_BH[..., None]
+    return (torch.view_as_real(state).flatten(-2) * readout_HK).sum(-1), state
+
+
+def mode_multiplier(decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:
+    """Lambda = exp(-decay + i omega), complex."""
+    real, imag = _powers(decay_N, omega_N, decay_N.new_ones(1))
+    return torch.complex(real[:, 0], imag[:, 0])
+
+
+def mode_readout(weight_HN2: torch.Tensor) -> torch.Tensor:
+    """The row (H, 2N) that reads Re(W x) from a state whose real and imaginary parts alternate."""
+    return (weight_HN2 * weight_HN2.new_tensor([1.0, -1.0])).flatten(-2)
+
+
+def propagate_modes(
+    state_BHN: torch.Tensor, weight_HN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a state alone adds to the outputs after it, Re(sum_n W_n x_n Lambda_n^t) for t = 1 ... length.
+
+    Returns:
+        (H, B, L), and the state Lambda^length x that is left of it.
+    """
+    rows = (state_BHN * torch.view_as_complex(weight_HN2)).transpose(0, 1).flatten(0, 1)
+    powers = mode_powers(decay_N, omega_N, 1, min(SLAB, length))
+    slabs = []
+    for start in range(0, length, SLAB):
+        real, imag = _rotate((rows.real, rows.imag), decay_N, omega_N, start)
+        slabs.append(torch.cat((real, -imag), dim=-1) @ powers[:, : length - start])
+    left = _rotate((state_BHN.real, state_BHN.imag), decay_N, omega_N, length)
+    batch, channels, _ = state_BHN.shape
+    return torch.cat(slabs, dim=-1).view(channels, batch, length), torch.complex(*left)

@@ -127,13 +127,15 @@ def step(
     return (state * readout_HN).sum(-1), state
 
 
-def check_state(state: torch.Tensor, shape: tuple[int, ...]) -> None:
-    """Raises ValueError unless ``state`` has ``shape``: (batch, channels, state_size)."""
-    if tuple(state.shape) != tuple(shape):
-        raise ValueError(
-            f"The recurrent state has shape {tuple(state.shape)} but this layer and batch need {tuple(shape)}: "
-            "pass a cache made by this model for this batch size."
-        )
+def check_state(state: torch.Tensor, shape: tuple[int, ...], is_complex: bool = False) -> None:
+    """Raises ValueError unless ``state`` has ``shape``, (batch, channels, state_size), and is of the right kind."""
+    if tuple(state.shape) == tuple(shape) and state.is_complex() == is_complex:
+        return
+    found, needed = ("complex" if flag else "real" for flag in (state.is_complex(), is_complex))
+    raise ValueError(
+        f"The recurrent state is {found} of shape {tuple(state.shape)} but this layer and batch need {needed} "
+        f"{tuple(shape)}: pass a cache made by this model for this batch size."
+    )
 
 
 def check_finite(owner: object, parameters: tuple[torch.Tensor | None, ...]) -> None:
