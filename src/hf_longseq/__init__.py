@@ -14,7 +14,13 @@ from .version import __version__
 
 _HEADS = ("Config", "Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
 _PUBLIC = {
-    **{f"{prefix}{head}": "models" for prefix in ("S4", "DLR", "LongTransformer", "LRU", "S5", "Mega") for head in _HEADS},
+    **{
+        f"{prefix}{head}": "models"
+        for prefix in ("S4", "DLR", "LongTransformer", "LRU", "S5", "Mega")
+        for head in _HEADS
+    },
+    "LongSeqImageProcessor": "models",
+    "LongSeqFeatureExtractor": "models",
     "DataCollatorForMaskedDenoising": "data.collators",
     "DataCollatorForCausalDenoising": "data.collators",
     "DataCollatorWithLongPadding": "data.collators",

@@ -7,6 +7,7 @@ from PIL import Image
 from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 import hf_longseq  # noqa: F401  registers the classes
+from fresh_process import answer, run_fresh
 from hf_longseq.data import cifar, smnist
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.pixels import pixel_form
@@ -105,3 +106,24 @@ def test_resampling_is_that_of_scipy(rates):
 def test_wrong_series_are_refused(raw, message):
     with pytest.raises(ValueError, match=message):
         LongSeqFeatureExtractor()(raw, return_tensors="pt")
+
+
+WITHOUT_PILLOW = """
+class NoPillow:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "PIL":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoPillow())
+import hf_longseq
+from transformers import AutoConfig
+assert AutoConfig.for_model("longseq_s4")
+try:
+    hf_longseq.LongSeqImageProcessor()([[1]])
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_the_package_works_without_pillow(tmp_path):
+    assert "pip install pillow" in answer(run_fresh("import sys\n" + WITHOUT_PILLOW, tmp_path))

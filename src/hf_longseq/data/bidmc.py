@@ -21,6 +21,7 @@ from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
 RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}
+UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
 SPLITS = ("patient", "published", "original")
 FEATURES = Features({"input_values": sequence_feature("float32", 2), "labels": Value("float32")})
 STRETCH = 16
@@ -75,6 +76,7 @@ def task_spec(target: str, split: str) -> TaskSpec:
         max_length=4000,
         num_channels=2,
         problem_type="regression",
+        unit=UNITS[target],
         metric="rmse",
         mask_ratio=0.25,
         source=f"BIDMC32{target}, Monash, UEA and UCR time series regression archive",

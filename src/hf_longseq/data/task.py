@@ -41,6 +41,7 @@ class TaskSpec:
         pad_token_id, mask_token_id, eos_token_id: Special ids; None where the task has none.
         labels: Class names in the order of the integer labels; empty for regression.
         problem_type: As in `transformers`: "single_label_classification", "multi_label_classification", "regression".
+        unit: Unit of the numbers to predict, in words.
         metric: Metric of the published results, for example "accuracy" or "rmse".
         mask_ratio: Share of positions that the paper masks in pretraining.
         num_levels: Number of grey levels to predict with cross-entropy; None means L1 on the values.
@@ -67,6 +68,7 @@ class TaskSpec:
     eos_token_id: int | None = None
     labels: tuple[str, ...] = ()
     problem_type: str = "single_label_classification"
+    unit: str = ""
     metric: str = "accuracy"
     mask_ratio: float = 0.5
     num_levels: int | None = None

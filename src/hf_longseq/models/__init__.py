@@ -6,6 +6,7 @@ engine. A flat folder that travels to the Hub with every checkpoint; importing i
 
 from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor
 from transformers.models.auto import modeling_auto
+from transformers.utils import is_vision_available
 
 from .configuration_dlr import DLRConfig
 from .configuration_long_transformer import LongTransformerConfig
@@ -121,9 +122,10 @@ def _register(config_class, heads) -> None:
             getattr(modeling_auto, auto_name).register(config_class, head, exist_ok=True)
         head.register_for_auto_class(names[0])
     AutoFeatureExtractor.register(config_class, LongSeqFeatureExtractor, exist_ok=True)
-    # the one processor serves as either of transformers' backends
-    backends = dict.fromkeys(("pil", "torchvision"), LongSeqImageProcessor)
-    AutoImageProcessor.register(config_class, image_processor_classes=backends, exist_ok=True)
+    if is_vision_available():  # without Pillow, transformers has no AutoImageProcessor
+        # the one processor serves as either of transformers' backends
+        backends = dict.fromkeys(("pil", "torchvision"), LongSeqImageProcessor)
+        AutoImageProcessor.register(config_class, image_processor_classes=backends, exist_ok=True)
 
 
 LongSeqFeatureExtractor.register_for_auto_class()

@@ -9,6 +9,7 @@ Travels with a checkpoint, so that raw pictures meet the model as its training d
 import torch
 from transformers.image_processing_utils import BaseImageProcessor, BatchFeature
 from transformers.processing_utils import ImagesKwargs
+from transformers.utils import requires_backends
 
 # filters of Pillow, by the numbers of its enumeration
 RESAMPLING = {"bilinear": 2, "box": 4}
@@ -75,6 +76,7 @@ class LongSeqImageProcessor(BaseImageProcessor):
                 of shape (H, W), (H, W, channels) or (channels, H, W).
             return_tensors: "pt" or "np"; None gives lists.
         """
+        requires_backends(self, ["vision"])
         is_batch = isinstance(images, (list, tuple)) or getattr(images, "ndim", 0) == 4
         levels_BLC = torch.stack([self.grey_levels(image) for image in (images if is_batch else [images])])
         if self.return_tokens:

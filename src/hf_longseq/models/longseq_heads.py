@@ -19,6 +19,7 @@ from .longseq_losses import (
     check_class_labels,
     classification_loss,
     cross_entropy_loss,
+    in_units,
     next_token_loss,
     reconstruction_loss,
 )
@@ -209,7 +210,8 @@ class LongSeqForSequenceClassification(LongSeqPreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs,
     ) -> SequenceClassifierOutput:
-        """Logits (B, K). `labels` are class ids (B,), floats (B, K) for several labels, or numbers to regress.
+        """Logits (B, K). `labels` are class ids (B,), floats (B, K) for several labels, or numbers to regress
+        (in their own units, in which the logits then are too, see `label_mean` of the configuration).
 
         With `config.pair_classification` the second document comes in `input_ids_2` or `input_values_2`; both are
         encoded by the same trunk and joined as [a, b, a - b, a * b] (paper, Retrieval).
@@ -241,6 +243,7 @@ class LongSeqForSequenceClassification(LongSeqPreTrainedModel):
         loss = None
         if labels is not None:
             loss = classification_loss(logits, labels, self.config, num_items)
+        logits = in_units(logits, self.config)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=first.hidden_states, attentions=first.attentions
         )

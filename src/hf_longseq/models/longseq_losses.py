@@ -76,7 +76,8 @@ def infer_problem_type(config, labels: torch.Tensor) -> str:
 def classification_loss(
     logits_BK: torch.Tensor, labels: torch.Tensor, config, num_items_in_batch=None
 ) -> torch.Tensor:
-    """Cross-entropy, binary cross-entropy or mean squared error, as the problem type says."""
+    """Cross-entropy, binary cross-entropy or mean squared error, as the problem type says; the squared error is
+    that of standardised targets where the configuration has their mean and deviation."""
     problem_type = infer_problem_type(config, labels)
     labels = labels.to(logits_BK.device)
     if problem_type == "single_label_classification":
@@ -90,10 +91,20 @@ def classification_loss(
     labels = labels.reshape(logits_BK.shape).float()
     scored = labels != IGNORE_INDEX
     if problem_type == "regression":
+        if config.label_std is not None:
+            labels = (labels - labels.new_tensor(config.label_mean)) / labels.new_tensor(config.label_std)
         entries = F.mse_loss(logits_BK.float(), labels, reduction="none")
     else:
         entries = F.binary_cross_entropy_with_logits(logits_BK.float(), labels, reduction="none")
     return _normalise(entries.masked_fill(~scored, 0.0).sum(), scored.sum(), num_items_in_batch)
+
+
+def in_units(logits_BK: torch.Tensor, config) -> torch.Tensor:
+    """Outputs of a regression trained on standardised targets in the units of the targets; others unchanged."""
+    if config.label_std is None or config.problem_type not in ("regression", None):
+        return logits_BK
+    logits_BK = logits_BK.float()
+    return logits_BK * logits_BK.new_tensor(config.label_std) + logits_BK.new_tensor(config.label_mean)
 
 
 def can_check(tensor: torch.Tensor) -> bool:

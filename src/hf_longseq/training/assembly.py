@@ -161,7 +161,18 @@ def denoising_parts(recipe: Recipe, spec: TaskSpec, seed: int):
     return training, evaluation, DenoisingMetrics(documents=documents)
 
 
-def classification_parts(spec: TaskSpec):
+def label_scale(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
+    """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
+    if spec.problem_type != "regression":
+        return {}
+    labels = np.asarray(labelled["labels"][:], dtype=np.float64).reshape(len(labelled), -1)
+    if not np.isfinite(labels).all():
+        return {}  # the collator names the row
+    std = labels.std(0)
+    return {"label_mean": labels.mean(0).tolist(), "label_std": np.where(std > 0, std, 1.0).tolist()}
+
+
+def classification_parts(spec: TaskSpec, label_std: list[float] | None = None):
     """Collator and metrics of fine-tuning."""
     metrics = ClassificationMetrics.FITTING[spec.problem_type]
     if spec.metric not in metrics:
@@ -169,7 +180,7 @@ def classification_parts(spec: TaskSpec):
             f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
             f"use one of {', '.join(metrics)} in its TaskSpec."
         )
-    return DataCollatorWithLongPadding.from_task(spec), ClassificationMetrics(spec.problem_type)
+    return DataCollatorWithLongPadding.from_task(spec), ClassificationMetrics(spec.problem_type, label_std=label_std)
 
 
 SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}

@@ -46,15 +46,15 @@ def evaluate(
     recipe, phase = _recorded(model)
     data = data or load_data(recipe.data)
     if phase == "pretrain":
-        auto_class = pretraining_class(recipe, data.spec)
+        network = pretraining_class(recipe, data.spec).from_pretrained(model)
         _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
     else:
-        auto_class = CLASSIFIER
-        collator, metrics = classification_parts(data.spec)
+        network = CLASSIFIER.from_pretrained(model)
+        collator, metrics = classification_parts(data.spec, network.config.label_std)
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
         trainer = LongSeqTrainer(
-            model=auto_class.from_pretrained(model),
+            model=network,
             args=TrainingArguments(
                 output_dir=scratch,
                 per_device_eval_batch_size=batch_size,

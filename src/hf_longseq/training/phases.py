@@ -33,6 +33,7 @@ from hf_longseq.training.assembly import (
     build_model,
     classification_parts,
     denoising_parts,
+    label_scale,
     load_data,
     pretraining_class,
     training_arguments,
@@ -121,7 +122,10 @@ def finetune(
     data = data or load_data(recipe.data)
     config = build_config(recipe, data.spec)
     section = recipe.finetune if init_from is not None else recipe.scratch
-    collator, metrics = classification_parts(data.spec)
+    scale = label_scale(data.labelled, data.spec)
+    for name, numbers in scale.items():
+        setattr(config, name, numbers)
+    collator, metrics = classification_parts(data.spec, scale.get("label_std"))
     set_seed(seed)
     run: dict[str, Any] = {
         "phase": "finetune",
@@ -148,9 +152,15 @@ def finetune(
         listener=listener,
         trainer_parts={"data_collator": collator, "eval_metrics": metrics},
         test=data.test,
-        extra={"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
-        if report
-        else {},
+        extra={
+            **({"unit": data.spec.unit} if data.spec.unit else {}),
+            **scale,
+            **(
+                {"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
+                if report
+                else {}
+            ),
+        },
     )
 
 

@@ -174,6 +174,8 @@ class ClassificationMetrics:
     Args:
         problem_type: "single_label_classification", "multi_label_classification" or "regression".
         metrics: Names of shipped metrics; None takes those that fit the problem.
+        label_std: Deviation of each target that a regression was standardised by: the loss is that of training,
+            the metrics are in the targets' units.
     """
 
     FITTING = {
@@ -182,8 +184,11 @@ class ClassificationMetrics:
         "regression": ("rmse", "mae", "r2"),
     }
 
-    def __init__(self, problem_type: str, metrics: tuple[str, ...] | None = None):
+    def __init__(
+        self, problem_type: str, metrics: tuple[str, ...] | None = None, label_std: list[float] | None = None
+    ):
         self.problem_type = problem_type
+        self._label_std = torch.tensor(label_std or [1.0], dtype=torch.float64)
         self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
         self._logits: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
@@ -214,7 +219,7 @@ class ClassificationMetrics:
             return float(F.cross_entropy(outputs, targets.long()))
         targets = targets.double().reshape(outputs.shape)
         if self.problem_type == "regression":
-            return float(F.mse_loss(outputs, targets))
+            return float(F.mse_loss(outputs / self._label_std, targets / self._label_std))
         return float(F.binary_cross_entropy_with_logits(outputs, targets))
 
 
