@@ -26,9 +26,10 @@ def run(argv: list[str]) -> None:
 
     from hf_longseq.training import Recipe, finetune
     from hf_longseq.training.manifest import RESOLVED
-    from hf_longseq.training.progress import ProgressBar, quiet_libraries
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
+    show_data_notes()
     source = options.recipe
     if source is None and options.init_from:
         source = str(Path(options.init_from) / RESOLVED)

@@ -9,6 +9,7 @@ after an option that takes a list may be separated by spaces or commas.
 import argparse
 import sys
 import typing
+from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.arguments import SECTIONS, convert, section_options
@@ -77,6 +78,16 @@ def split_dotted(argv: list[str], phase: str | None = None) -> tuple[list[str], 
     return rest, overrides
 
 
+OWN_DATA = {
+    "input_column": "text, ids, numbers, or files of pictures or sounds",
+    "second_input_column": "the other document, for pairs",
+    "label_column": "class or number to predict",
+    "group_column": "rows with the same value (a subject, a recording) stay in one split",
+    "modality": "text, tokens, values, image or audio (default: by the content)",
+    "problem_type": "regression, to predict numbers",
+}
+
+
 def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     """Add what the training commands share, and list the options of the sections for `--help`."""
     parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
@@ -87,6 +98,10 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
     parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
+    own = parser.add_argument_group("your own data (task own-data)")
+    own.add_argument("--data", metavar="SOURCE", help="csv, tsv, jsonl, parquet, npy, npz, folder, or Hub id")
+    for name, text in OWN_DATA.items():
+        own.add_argument(f"--{name}", metavar="VALUE", help=text)
     model = parser.add_argument_group("model section", "fields of the architecture's configuration class")
     example = "for example --model.hidden_size 64, or for one architecture of several: --model.s4.state_size 32"
     model.add_argument("--model.FIELD", metavar="VALUE", help=example)
@@ -125,12 +140,28 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     for name, dotted in short.items():
         if getattr(options, name) is not None:
             set_dotted(overrides, dotted, getattr(options, name))
+    _own_data(options, overrides)
     if options.arch is not None:
         overrides.setdefault("model", {})["arch"] = [word for item in options.arch for word in item.split(",") if word]
     if options.max_steps is not None:
         for phase in ("pretrain", "finetune", "scratch"):
             set_dotted(overrides, f"{phase}.max_steps", options.max_steps)
     return overrides
+
+
+def _own_data(options: argparse.Namespace, overrides: dict) -> None:
+    """Turn `--data SOURCE` and its columns into the task own-data."""
+    given = {name: value for name in OWN_DATA if (value := getattr(options, name)) is not None}
+    if options.data is not None:
+        if options.task not in (None, "own-data"):
+            raise HfLongSeqError(f"--data {options.data} and --task {options.task} name two sources: leave one out.")
+        path = Path(options.data).expanduser()
+        # written into the run's settings, which may be read from another folder later
+        given |= {"task": "own-data", "data": str(path.resolve()) if path.exists() else options.data}
+    elif given and options.task != "own-data" and options.recipe is None:
+        raise HfLongSeqError(f"--{next(iter(given))} describes your own data: say with --data where they are.")
+    if given:
+        overrides["data"] = overrides.get("data", {}) | given
 
 
 def integers(words: list[str], name: str) -> list[int]:

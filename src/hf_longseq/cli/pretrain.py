@@ -14,9 +14,10 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
 
     from hf_longseq.training import Recipe, pretrain
-    from hf_longseq.training.progress import ProgressBar, quiet_libraries
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
+    show_data_notes()
     recipe = Recipe.load(options.recipe, common_overrides(options, overrides), tiny=options.tiny)
     announce("pretrain", [recipe])
     with ProgressBar() as bar:

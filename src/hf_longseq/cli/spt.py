@@ -32,10 +32,11 @@ def run(argv: list[str]) -> None:
     seeds = integers(options.seeds, "seeds")
 
     from hf_longseq.training.comparison import INITS, spt
-    from hf_longseq.training.progress import ProgressBar, quiet_libraries
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
     from hf_longseq.training.recipe import Recipe, architectures_of, read_recipe
 
     quiet_libraries()
+    show_data_notes()
     raw, overrides = read_recipe(options.recipe), common_overrides(options, overrides)
     recipes = [Recipe.load(raw, overrides, arch=arch, tiny=options.tiny) for arch in architectures_of(raw, overrides)]
     inits = [name for word in options.inits or INITS for name in word.split(",") if name]

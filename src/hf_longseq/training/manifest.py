@@ -34,6 +34,7 @@ RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
     "metrics.json",
 )
 CHECKPOINTS = "checkpoints"
+SPLITS = "splits.json"
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
@@ -179,6 +180,12 @@ def data_record(splits: dict, task: str, options: dict) -> dict[str, Any]:
     """Task, options, and for each split the number of examples and a hash of their content."""
     sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
     return {"task": task, "options": options, "splits": sizes}
+
+
+def write_splits(path: str | os.PathLike, splits: dict) -> None:
+    """Record which rows of a user's own source are in which split, a line for each split."""
+    lines = [f'  "{name}": {json.dumps([int(row) for row in rows["source_row"][:]])}' for name, rows in splits.items()]
+    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def content_hash(split) -> str:

@@ -196,7 +196,9 @@ def _run(
         return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
     _check_same_data(folder, record)
     manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
-    manifest.write_json(folder / manifest.DATA, record)
+    manifest.write_json(folder / manifest.DATA, {**record, "note": data.spec.note})
+    if "source_row" in train.column_names:
+        manifest.write_splits(folder / manifest.SPLITS, used)
 
     clock = WallClock()
     use_cache = getattr(model.config, "use_cache", None)

@@ -5,6 +5,7 @@
 Runs report `listener(label, step, total, text)`; how that is shown, or sent to another process, is decided here.
 """
 
+import logging
 import sys
 from collections.abc import Callable
 
@@ -50,6 +51,16 @@ class ProgressBar:
     def __exit__(self, *exc_info):
         if self._bar is not None:
             self._bar.close()
+
+
+def show_data_notes() -> None:
+    """Let what the data layer says of splits and classes show on the terminal."""
+    notes = logging.getLogger("hf_longseq.data")
+    notes.setLevel(logging.INFO)
+    notes.propagate = False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    notes.handlers = [handler]
 
 
 def quiet_libraries() -> None:

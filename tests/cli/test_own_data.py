@@ -1,0 +1,113 @@
+"""`--data` takes a user's own files through the commands: splits are made, recorded, and their balance is reported."""
+
+import csv
+import json
+import wave
+
+import numpy as np
+import pytest
+
+from hf_longseq.cli.main import main
+
+TINY = ["--tiny", "--max_steps", "2"]
+
+
+def a_csv(folder):
+    """Ninety short texts, two classes, uneven."""
+    path = folder / "reviews.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["review", "mood"])
+        writer.writerows(
+            [f"review {i} is {'good' if i % 3 else 'bad'}", "good" if i % 3 else "bad"] for i in range(90)
+        )
+    return path
+
+
+def an_npz(folder):
+    """Series of three channels by ten subjects."""
+    generator = np.random.default_rng(0)
+    path = folder / "watch.npz"
+    arrays = {"x": generator.normal(size=(60, 20, 3)), "y": np.arange(60) % 2, "subject": np.arange(60) // 6}
+    np.savez(path, **arrays)
+    return path
+
+
+def sounds(folder):
+    """Wave files in one folder per class."""
+    for name, pitch in (("low", 0.1), ("high", 0.5)):
+        (folder / "sounds" / name).mkdir(parents=True)
+        for i in range(30):
+            samples = 8000 * np.sin(pitch * np.arange(80 + i))
+            with wave.open(str(folder / "sounds" / name / f"{i}.wav"), "wb") as file:
+                file.setnchannels(1)
+                file.setsampwidth(2)
+                file.setframerate(8000)
+                file.writeframes(samples.astype("<i2").tobytes())
+    return folder / "sounds"
+
+
+def run(words):
+    assert main([str(word) for word in words]) == 0
+
+
+def test_a_csv_through_both_phases(tmp_path, capsys, monkeypatch):
+    a_csv(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    columns = ["--input_column", "review", "--label-column=mood"]
+    run(["pretrain", "--data", "reviews.csv", *columns, "--output_dir", "first", *TINY])
+    said = capsys.readouterr().err
+    assert "72/9/9 examples" in said and "the largest class (good) has 67% of train" in said
+    monkeypatch.chdir("/")  # the settings name the file wherever they are read
+    run(["finetune", "--init_from", tmp_path / "first", "--output_dir", tmp_path / "second", *TINY])
+    splits = json.loads((tmp_path / "second" / "splits.json").read_text())
+    assert sorted(row for rows in splits.values() for row in rows) == sorted(set().union(*splits.values()))
+    assert set(splits) == {"train", "validation", "test"} and len(splits["test"]) == 9
+    assert "67% of train" in json.loads((tmp_path / "second" / "data.json").read_text())["note"]
+    from transformers import pipeline
+
+    answer = pipeline("text-classification", model=str(tmp_path / "second"), device="cpu")("review 1 is good")
+    assert answer[0]["label"] in ("good", "bad")
+
+
+def test_an_npz_split_by_subject(tmp_path, capsys):
+    words = ["--data", an_npz(tmp_path), "--group_column", "subject", "--modality", "values", "--inits", "scratch"]
+    run(["spt", *words, "--output_dir", tmp_path / "run", *TINY])
+    captured = capsys.readouterr()
+    assert "own-data: accuracy" in captured.out and "split by subject" in captured.err
+    splits = json.loads((tmp_path / "run" / "runs" / "s4-scratch-s0" / "splits.json").read_text())
+    subjects = [{row // 6 for row in rows} for rows in splits.values()]
+    assert not subjects[0] & subjects[1] and not subjects[0] & subjects[2] and not subjects[1] & subjects[2]
+
+
+def test_a_folder_of_sounds_by_class(tmp_path):
+    run(["finetune", "--from_scratch", "--data", sounds(tmp_path), "--output_dir", tmp_path / "run", *TINY])
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["label2id"] == {"high": 0, "low": 1}
+    from transformers import pipeline
+
+    classify = pipeline("audio-classification", model=str(tmp_path / "run"), device="cpu")
+    assert classify.feature_extractor.sampling_rate == 8000
+    assert len(classify(np.sin(0.1 * np.arange(90)).astype(np.float32))) == 2
+
+
+def test_numbers_to_predict(tmp_path):
+    generator = np.random.default_rng(0)
+    np.savez(tmp_path / "rates.npz", x=generator.normal(size=(50, 16)), y=generator.uniform(60, 90, 50))
+    words = ["--data", tmp_path / "rates.npz", "--problem_type", "regression", "--output_dir", tmp_path / "run"]
+    run(["finetune", "--from_scratch", *words, *TINY])
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["metric"] == "rmse" and metrics["test"]["rmse"] < 60
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "x.csv", "--task", "listops"], "name two sources"),
+        (["--task", "listops", "--label_column", "y"], "say with --data where they are"),
+        (["--data", "missing.csv"], "missing.csv does not exist"),
+    ],
+)
+def test_what_does_not_go_together_is_said(words, message, tmp_path, capsys):
+    assert main(["pretrain", *words, "--output_dir", str(tmp_path / "run"), *TINY]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
