@@ -105,6 +105,16 @@ def test_steps_and_propagation_continue_the_convolution(slab, monkeypatch):
     assert torch.allclose(state, final_mode_state(u, decay, omega), atol=1e-11)
 
 
+def test_thousands_of_steps_keep_their_digits():
+    decay, omega = torch.tensor([1e-4, 1e-3]), torch.tensor([3.1, 0.7])
+    state, exact = torch.zeros(1, 1, 2, dtype=torch.complex64), torch.zeros(1, 1, 2, dtype=torch.complex128)
+    multiplier, wide = mode_multiplier(decay, omega), mode_multiplier(decay.double(), omega.double())
+    for u in torch.randn(10_000, 1, 1):
+        _, state = mode_step(state, multiplier, torch.ones(1, 4), u)
+        _, exact = mode_step(exact, wide, torch.ones(1, 4, dtype=torch.float64), u.double())
+    assert (state - exact).abs().max() < 1e-5 * exact.abs().max()
+
+
 @pytest.mark.parametrize("minimum", [1, 2, 3, 5, 100, 4096, 4097, 5000, 33000])
 def test_fft_sizes_are_even_long_enough_and_not_much_longer(minimum):
     size = good_fft_size(minimum)

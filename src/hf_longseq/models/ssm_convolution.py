@@ -215,27 +215,33 @@ def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.
 
 
 def mode_step(
-    state_BHN: torch.Tensor, multiplier_N: torch.Tensor, readout_HK: torch.Tensor, u_BH: torch.Tensor
+    state_BHN: torch.Tensor, multiplier_2N: torch.Tensor, readout_HK: torch.Tensor, u_BH: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One position: x <- Lambda x + u for every channel and mode, y = Re(sum_n W_n x_n).
 
     Args:
         state_BHN: complex state before the position.
-        multiplier_N: Lambda, of :func:`mode_multiplier`.
+        multiplier_2N: Lambda, of :func:`mode_multiplier`.
         readout_HK: W, of :func:`mode_readout` (K = 2N).
         u_BH: the position's input.
 
     Returns:
         Output (B, H) and the new state (B, H, N).
     """
-    state = state_BHN * multiplier_N + u_BH[..., None]
+    rounded, remainder = multiplier_2N
+    state = state_BHN * rounded + (state_BHN * remainder + u_BH[..., None])
     return (torch.view_as_real(state).flatten(-2) * readout_HK).sum(-1), state
 
 
 def mode_multiplier(decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:
-    """Lambda = exp(-decay + i omega), complex."""
-    real, imag = _powers(decay_N, omega_N, decay_N.new_ones(1))
-    return torch.complex(real[:, 0], imag[:, 0])
+    """Lambda = exp(-decay + i omega) as a sum of two complex numbers, (2, N): its rounded value and the remainder.
+
+    A slow mode remembers ten thousand positions, over which the rounding of Lambda alone would add up to 2e-4.
+    """
+    decay, omega = decay_N.double(), omega_N.double()
+    exact = torch.polar(torch.exp(-decay), omega)
+    rounded = exact.to(torch.promote_types(decay_N.dtype, torch.complex64))
+    return torch.stack((rounded, (exact - rounded).to(rounded.dtype)))
 
 
 def mode_readout(weight_HN2: torch.Tensor) -> torch.Tensor:
