@@ -41,7 +41,9 @@ def _learning_curves(pyplot, output_dir: Path, results: dict[str, Any]):
     archs = list(dict.fromkeys(row["arch"] for row in results["rows"]))
     metric = results["metric"]
     scale = 100.0 if metric in PERCENT else 1.0
-    figure, axes = pyplot.subplots(1, len(archs), figsize=(5.2 * len(archs), 3.8), squeeze=False, sharey=True)
+    figure, axes = pyplot.subplots(
+        1, len(archs), figsize=(5.2 * len(archs), 4.1), squeeze=False, sharey=True, layout="constrained"
+    )
     for axis, arch in zip(axes[0], archs, strict=True):
         for row in (row for row in results["rows"] if row["arch"] == arch):
             curves = [
@@ -65,7 +67,8 @@ def _learning_curves(pyplot, output_dir: Path, results: dict[str, Any]):
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0][0].set_ylabel(f"validation {metric}{' (%)' if scale == 100 else ''}")
-    axes[0][0].legend(frameon=False, fontsize=8)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, fontsize=8, loc="outside lower center", ncol=3)
     figure.suptitle(f"{results['task']}: mean over seeds, shaded from lowest to highest", fontsize=10)
     return figure
 
