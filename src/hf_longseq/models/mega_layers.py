@@ -17,7 +17,7 @@ from transformers.utils.generic import maybe_autocast
 
 from .ssm_cache import RecurrentCache, RecurrentLayer
 from .ssm_convolution import long_convolution
-from .ssm_scan import check_state
+from .ssm_step import check_state
 
 POWER_BLOCK = 64
 """Positions whose powers are computed one by one; all others are products of these with powers of q^POWER_BLOCK."""

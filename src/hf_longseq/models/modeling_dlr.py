@@ -32,7 +32,7 @@ from .ssm_convolution import (
     propagate_modes,
 )
 from .ssm_init import complex_normal, dlr_modes
-from .ssm_scan import check_finite, check_state
+from .ssm_step import check_finite, check_state
 
 
 class DLRMixer(nn.Module):

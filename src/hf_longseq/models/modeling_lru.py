@@ -24,7 +24,7 @@ from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_mimo import MimoSystem, lecun_normal, mimo_scan
-from .ssm_scan import check_finite
+from .ssm_step import check_finite
 
 
 class LRUMixer(nn.Module):

@@ -24,7 +24,8 @@ from .longseq_heads import (
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
-from .ssm_scan import DiscreteSystem, check_finite, chunked_scan, discretise, real_readout, step
+from .ssm_scan import chunked_scan
+from .ssm_step import DiscreteSystem, check_finite, discretise, real_readout, step
 
 
 class S4Mixer(nn.Module):

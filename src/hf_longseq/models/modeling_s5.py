@@ -26,7 +26,7 @@ from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_ma
 from .ssm_cache import recurrent_layer
 from .ssm_init import as_pairs, hippo_legs, log_uniform
 from .ssm_mimo import MimoSystem, lecun_normal, mimo_scan
-from .ssm_scan import check_finite
+from .ssm_step import check_finite
 
 
 def legs_normal_part(size: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from transformers.utils.generic import maybe_autocast
 
 from .ssm_cache import RecurrentLayer
-from .ssm_scan import check_state
+from .ssm_step import check_state
 
 CHUNK_LENGTH = 32
 """Positions of a chunk: the triangular product costs T per position and state, shorter chunks add levels."""
