@@ -5,6 +5,8 @@ import subprocess
 import sys
 import textwrap
 
+TIMEOUT_SECONDS = 300  # far more than any of them needs: a process that hangs must fail its test
+
 HIDE = """
 import sys
 class NoPackage:

@@ -166,6 +166,7 @@ def refresh_code(
             for path in Path(saved).iterdir():
                 if path.suffix == ".py" or path.name == "config.json":
                     shutil.copyfile(path, folder / path.name)
+        copy_processor_code(folder)
         check_folder(folder, source, full_name)
         code = {path.name for path in folder.iterdir()} - before | {"config.json"}
         for name in before - {"config.json"}:
@@ -203,22 +204,25 @@ def build_folder(run: Run, folder: Path, repo_id: str, license: str):
 
 def copy_processor(run_folder: Path, folder: Path) -> None:
     """Take over the files of a tokenizer or processor, with its code as this package has it."""
+    for name in PROCESSOR_FILES:
+        if name == "tokenizer.json" and (run_folder / name).is_file():
+            shutil.copyfile(run_folder / name, folder / name)  # a vocabulary may well hold what looks like a path
+        elif (run_folder / name).is_file():
+            manifest.write_json(folder / name, without_paths(manifest.read_json(run_folder / name)))
+    copy_processor_code(folder)
+
+
+def copy_processor_code(folder: Path) -> None:
+    """Put the code beside the processor files that name it."""
     code = Path(models.__file__).parent
     for name in PROCESSOR_FILES:
-        if not (run_folder / name).is_file():
-            continue
-        if name == "tokenizer.json":  # a vocabulary may well hold what looks like a path
-            shutil.copyfile(run_folder / name, folder / name)
-            continue
-        content = without_paths(manifest.read_json(run_folder / name))
-        manifest.write_json(folder / name, content)
-        for reference in content.get("auto_map", {}).values():
-            for one in reference if isinstance(reference, (list, tuple)) else [reference]:
+        named = manifest.read_json(folder / name).get("auto_map", {}) if (folder / name).is_file() else {}
+        for reference in named.values():
+            for one in reference if isinstance(reference, list) else [reference]:
                 module = code / f"{str(one).split('.')[0]}.py"
-                if one is None or not module.is_file():
-                    continue
-                for path in (module, *map(Path, get_relative_import_files(module))):
-                    shutil.copyfile(path, folder / path.name)
+                if module.is_file():
+                    for path in (module, *map(Path, get_relative_import_files(module))):
+                        shutil.copyfile(path, folder / path.name)
 
 
 def upload(
@@ -316,8 +320,8 @@ def _open(folder: Path, name: str):
     saved = getattr(models, (held.get("architectures") or [""])[0], None)
     if held.get("model_type") not in known or saved is None:
         raise HfLongSeqError(
-            f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's: give a run or a "
-            "repository of hf-longseq."
+            f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's: give a "
+            "run or a repository of hf-longseq."
         )
     try:
         return saved.from_pretrained(folder, dtype="float32").eval()
