@@ -34,3 +34,9 @@ def test_a_batch_has_the_scale_of_normalised_audio():
     values = batch["input_values"][batch["attention_mask"].bool()]
     assert abs(values.mean()) < 0.05
     assert 0.5 < values.std() < 1.5
+
+
+def test_the_description_is_that_of_the_recordings():
+    splits, spec = load_task("spoken-tones")
+    assert spec.labels == tuple(splits["train"].features["labels"].names)
+    assert spec.max_length == max(len(row) for rows in splits.values() for row in rows["input_values"])

@@ -1,8 +1,8 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq tasks`: list the tasks, or show what one is and which options its loader has."""
+"""`hf-longseq tasks`: list the tasks, or show what one is, which options its loader has, and some of its examples."""
 
-from hf_longseq.cli.options import Parser
+from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
 
@@ -11,23 +11,71 @@ def run(argv: list[str]) -> None:
     parser = Parser(prog="hf-longseq tasks", description="The tasks that `--task` knows.")
     parser.add_argument("action", choices=("list", "show"), nargs="?", default="list")
     parser.add_argument("name", nargs="?", help="task to show")
-    options = parser.parse(argv)
+    parser.add_argument("--examples", type=int, help="examples to show [3 if they need no download, else 0]")
+    parser.add_argument("--out", help="draw pictures or series into this .png file")
+    parser.add_argument("--markdown", action="store_true", help="print the task's page of the documentation")
+    parser.add_argument("--data.OPTION", metavar="VALUE", help="option of the task's loader")
+    words, overrides = split_dotted(argv)
+    options = parser.parse(words)
 
     from hf_longseq.data.task import TASKS
 
     if options.action == "list":
-        width = max(map(len, TASKS)) + 2
-        for name, entry in TASKS.items():
-            print(f"{name:<{width}}{entry.summary}; {entry.size}; {entry.source}")
+        _list()
         return
     if options.name not in TASKS:
         raise HfLongSeqError(
             f"there is no task {options.name!r}{did_you_mean(options.name or '', TASKS)}: known: {', '.join(TASKS)}."
         )
+    if options.markdown:
+        from hf_longseq.analysis.task_pages import task_page
+
+        print(task_page(options.name), end="")
+        return
+    loader_options = overrides.get("data", {})
+    _describe(options.name)
+    at_hand = TASKS[options.name].source in ("generated", "embedded") or bool(loader_options)
+    count = options.examples if options.examples is not None else 8 if options.out else 3 if at_hand else 0
+    if count > 0:
+        _show(options.name, count, loader_options, options.out)
+
+
+def _list() -> None:
+    """One line per task."""
+    from hf_longseq.data.task import TASKS, cached_bytes
+
+    width = max(map(len, TASKS)) + 2
+    for name, entry in TASKS.items():
+        cached = cached_bytes(name)
+        note = f"; {cached / 2**20:,.1f} MiB cached" if cached else ""
+        print(f"{name:<{width}}{entry.summary}; {entry.size}; {entry.source}{note}")
+
+
+def _describe(name: str) -> None:
+    from hf_longseq.data.task import TASKS
     from hf_longseq.training.recipe import loader_parameters
 
-    entry = TASKS[options.name]
-    print(f"{options.name}: {entry.summary}\nsize: {entry.size}\nsource: {entry.source}\noptions:")
-    for name, parameter in loader_parameters(options.name).items():
+    entry = TASKS[name]
+    print(f"{name}: {entry.summary}\nsize: {entry.size}\nsource: {entry.source}\noptions:")
+    for option, parameter in loader_parameters(name).items():
         default = "" if parameter.default is parameter.empty else f" [{parameter.default}]"
-        print(f"  --data.{name}{default}")
+        print(f"  --data.{option}{default}")
+
+
+def _show(name: str, count: int, loader_options: dict, out: str | None) -> None:
+    """Examples as text, or into a file."""
+    from hf_longseq.analysis.examples import as_text, draw, some_examples
+    from hf_longseq.training.progress import quiet_libraries
+
+    quiet_libraries()
+    rows, spec = some_examples(name, count, loader_options)
+    if out is not None:
+        if spec.modality == "tokens" and spec.image_shape is None:
+            raise HfLongSeqError(f"--out {out} is for pictures and series, but {name} is text: leave it out.")
+        print(f"\n{len(rows)} examples in {draw(rows, spec, out)}")
+        return
+    print("\nexamples of train:")
+    for row in rows:
+        print(as_text(row, spec))
+    if spec.modality == "values":
+        print("\nwith --out FILE.png they are drawn")

@@ -14,7 +14,7 @@ Columns of every task's `DatasetDict` (train / validation / test):
 import importlib
 import inspect
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +250,26 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
             )
     splits, spec = loader(**fixed, **options)
     return splits.with_format("numpy"), spec
+
+
+def describe_task(name: str) -> TaskSpec | None:
+    """The description of a task with its default options, without its data; None where it depends on the data."""
+    entry = TASKS[name]
+    module_name, function_name = entry.loader.split(":")
+    module = importlib.import_module(module_name)
+    describe = getattr(module, "task_spec", None)
+    if describe is None:
+        return None
+    options = {key: p.default for key, p in inspect.signature(getattr(module, function_name)).parameters.items()}
+    options |= dict(entry.options)
+    spec = describe(**{key: options[key] for key in inspect.signature(describe).parameters})
+    return replace(spec, num_levels=options.get("num_levels", spec.num_levels))
+
+
+def cached_bytes(name: str) -> int:
+    """Size of what the cache holds of a task's generated or converted data."""
+    folder = cache_directory() / name
+    return sum(file.stat().st_size for file in folder.rglob("*.parquet")) if folder.is_dir() else 0
 
 
 def limit_examples(dataset: "Dataset", limit: float, seed: int = 42) -> "Dataset":

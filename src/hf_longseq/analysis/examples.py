@@ -1,0 +1,113 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a task's examples look like: text as text, pictures and series as a PNG (needs matplotlib)."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.task import TASKS, TaskSpec, load_task
+from hf_longseq.training.recipe import loader_parameters
+
+
+def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[dict], TaskSpec]:
+    """The first rows of a task's training split, of different classes as far as possible.
+
+    Generated tasks draw only a few examples, into a folder that is thrown away.
+    """
+    few = {"train_examples": 4 * count, "eval_examples": 1}
+    if TASKS[name].source == "generated" and "data_dir" not in options:
+        few = {key: value for key, value in few.items() if key in loader_parameters(name)}
+        with tempfile.TemporaryDirectory() as cache:
+            splits, spec = load_task(name, **{**few, "num_workers": 1, "cache_dir": cache, **options})
+            return _spread(splits["train"], count, spec), spec
+    splits, spec = load_task(name, **options)
+    return _spread(splits["train"], count, spec), spec
+
+
+def _spread(rows, count: int, spec: TaskSpec) -> list[dict]:
+    """Rows of one class after the other, in turn."""
+    labels = np.asarray(rows["labels"][:])
+    if not spec.labels or labels.ndim > 1:
+        return [rows[i] for i in range(min(count, len(rows)))]
+    per_class = [np.flatnonzero(labels == label) for label in range(len(spec.labels))]
+    turns = range(max(map(len, per_class)))
+    order = [int(members[turn]) for turn in turns for members in per_class if turn < len(members)]
+    return [rows[i] for i in order[:count]]
+
+
+def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
+    """An example in words: its label, its length, and its beginning."""
+    lines = [f"[{label_text(row['labels'], spec)}]"]
+    for name in (key for key in ("input_ids", "input_ids_2", "input_values", "input_values_2") if key in row):
+        sequence = np.asarray(row[name])
+        lines.append(f"{len(sequence):,} steps: {_shorten(_content(sequence, spec), width)}")
+    return "\n".join(lines)
+
+
+def label_text(label: Any, spec: TaskSpec) -> str:
+    """Name of a class, or the number to predict with its unit."""
+    if spec.problem_type == "single_label_classification":
+        return spec.labels[int(label)]
+    return f"{np.round(label, 2)} {spec.unit}".strip()
+
+
+def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
+    if spec.modality == "tokens" and spec.vocabulary:
+        return " ".join(spec.vocabulary[i] for i in sequence)
+    if spec.modality == "tokens" and spec.image_shape is None and spec.vocab_size == byte_text.VOCAB_SIZE:
+        return byte_text.decode(sequence)
+    if sequence.ndim > 1:
+        return " ".join(f"({', '.join(f'{x:.4g}' for x in step)})" for step in sequence[:40])
+    return " ".join(f"{x:.4g}" for x in sequence[:200])
+
+
+def _shorten(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else f"{text[: width - 4]} ..."
+
+
+def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
+    """Write a PNG with one panel per example: pictures in their shape, series as lines over the steps.
+
+    Raises:
+        ImportError: If matplotlib is not installed (`pip install hf-longseq[plot]`).
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("Examples are drawn with matplotlib: run `pip install 'hf-longseq[plot]'`.") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    name = "input_values" if "input_values" in rows[0] else "input_ids"
+    pictures = spec.image_shape is not None
+    columns = min(len(rows), 4) if pictures else 1
+    lines = -(-len(rows) // columns)
+    size = (2.2 * columns, 2.5 * lines) if pictures else (9, 1.7 * lines)
+    figure, panels = pyplot.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained")
+    for panel in panels.flat:
+        panel.axis("off" if pictures else "on")
+    for panel, row in zip(panels.flat, rows, strict=False):
+        sequence = np.asarray(row[name])
+        panel.set_title(label_text(row["labels"], spec), fontsize=9, loc="left")
+        if pictures:
+            grey = {"cmap": "gray", "vmin": 0, "vmax": 255} if sequence.ndim == 1 else {}
+            panel.imshow(sequence.reshape(*spec.image_shape, *sequence.shape[1:]), interpolation="nearest", **grey)
+        else:
+            panel.plot(sequence, linewidth=0.6)
+            panel.set_xlim(0, max(len(np.asarray(other[name])) for other in rows))
+            panel.tick_params(labelsize=7)
+    if not pictures:
+        panels[-1, 0].set_xlabel("step", fontsize=8)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}")
+    figure.savefig(partial, format="png", dpi=120)
+    pyplot.close(figure)
+    partial.replace(path)
+    return path
