@@ -13,9 +13,11 @@ REPO = "longseq-tests/s4-tones"
 COMMAND = "import sys; from hf_longseq.cli.main import main; sys.exit(main({words!r}))"
 OPEN = """
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoFeatureExtractor, AutoModelForSequenceClassification
 model = AutoModelForSequenceClassification.from_pretrained({repo!r}, trust_remote_code=True{more}).eval()
 assert type(model).__module__.startswith("transformers_modules")
+extractor = AutoFeatureExtractor.from_pretrained({repo!r}, trust_remote_code=True{more})
+assert type(extractor).__module__.startswith("transformers_modules")
 with torch.no_grad():
     print(model(input_values=torch.sin(torch.arange(40) / 3)[None]).logits.double().tolist())
 """
@@ -56,7 +58,10 @@ def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_pa
 
     torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
 
+    auto_map = json.loads(repo.files["config.json"])["auto_map"]
+    assert auto_map["AutoFeatureExtractor"] == "feature_extraction_longseq.LongSeqFeatureExtractor"
     names = set(repo.files)
+    assert {"preprocessor_config.json", "feature_extraction_longseq.py"} <= names
     assert {"README.md", "config.json", "model.safetensors", "modeling_s4.py", "resolved.yaml"} <= names
     assert {"pretraining.yaml", "metrics.json", "learning_curve.png", "kernels.png"} <= names
     assert not names & {"optimizer.pt", "training_args.bin", ".env", "notes.txt", "train.parquet", "data.json"}

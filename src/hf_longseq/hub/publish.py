@@ -213,16 +213,23 @@ def copy_processor(run_folder: Path, folder: Path) -> None:
 
 
 def copy_processor_code(folder: Path) -> None:
-    """Put the code beside the processor files that name it."""
+    """Put the code beside the processor files that name it, and name it in the configuration as well."""
     code = Path(models.__file__).parent
     for name in PROCESSOR_FILES:
         named = manifest.read_json(folder / name).get("auto_map", {}) if (folder / name).is_file() else {}
-        for reference in named.values():
-            for one in reference if isinstance(reference, list) else [reference]:
-                module = code / f"{str(one).split('.')[0]}.py"
-                if module.is_file():
-                    for path in (module, *map(Path, get_relative_import_files(module))):
-                        shutil.copyfile(path, folder / path.name)
+        modules = {
+            str(one).split(".")[0]
+            for value in named.values()
+            for one in ([value] if isinstance(value, str) else value)
+        }
+        for module in (code / f"{module}.py" for module in sorted(modules)):
+            if module.is_file():
+                for path in (module, *map(Path, get_relative_import_files(module))):
+                    shutil.copyfile(path, folder / path.name)
+        if named:
+            config = manifest.read_json(folder / "config.json")
+            config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **named}.items()))
+            manifest.write_json(folder / "config.json", config)
 
 
 def upload(
