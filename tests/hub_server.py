@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import yaml
 from aiohttp import web
 
+from hub_answers import Refused, content, error, folder
 from hub_store import Blob, Commit, Repo
 
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
@@ -119,10 +120,10 @@ class HubServer:
                     await request.content.read(BODY_BEFORE_CUT)
                     request.transport.abort()
                     return web.Response()
-                return _error(int(fault.status), "Internal Error - injected")
+                return error(int(fault.status), "Internal Error - injected")
         try:
             return await handler(request)
-        except _Refused as refused:
+        except Refused as refused:
             return refused.response
 
     # who asks, and for what
@@ -132,7 +133,7 @@ class HubServer:
         if not given:
             return None
         if given.removeprefix("Bearer ") not in self.users:
-            raise _Refused(401, "Invalid credentials in Authorization header")
+            raise Refused(401, "Invalid credentials in Authorization header")
         return self.users[given.removeprefix("Bearer ")]
 
     def _may(self, user: str | None, owner: str) -> bool:
@@ -143,15 +144,15 @@ class HubServer:
         owner = request.match_info["owner"]
         repo = self.repos.get((kind, f"{owner}/{request.match_info['name']}"))
         if repo is None or (repo.private and not self._may(user, owner)):
-            raise _Refused(401 if user is None else 404, "Repository not found", "RepoNotFound")
+            raise Refused(401 if user is None else 404, "Repository not found", "RepoNotFound")
         if write and not self._may(user, owner):
-            raise _Refused(401 if user is None else 403, "You have no write access to this repository")
+            raise Refused(401 if user is None else 403, "You have no write access to this repository")
         return repo
 
     def _commit(self, request: web.Request, repo: Repo) -> Commit:
         found = repo.at(request.match_info.get("revision", "main"))
         if found is None:
-            raise _Refused(404, "Invalid rev id", "RevisionNotFound")
+            raise Refused(404, "Invalid rev id", "RevisionNotFound")
         return found
 
     # accounts and repositories
@@ -159,7 +160,7 @@ class HubServer:
     async def whoami(self, request: web.Request) -> web.Response:
         user = self._user(request)
         if user is None:
-            raise _Refused(401, "Invalid username or password.")
+            raise Refused(401, "Invalid username or password.")
         orgs = [{"type": "org", "name": name, "fullname": name, "roleInOrg": "admin"} for name in self.members[user]]
         auth = {"type": "access_token", "accessToken": {"displayName": "test", "role": "write"}}
         return web.json_response(
@@ -167,16 +168,16 @@ class HubServer:
         )
 
     async def validate(self, request: web.Request) -> web.Response:
-        content = (await request.json())["content"]
-        match = re.match(r"---\n(.*?)\n---(\n|$)", content, re.DOTALL)
+        card = (await request.json())["content"]
+        match = re.match(r"---\n(.*?)\n---(\n|$)", card, re.DOTALL)
         try:
             data = yaml.safe_load(match[1]) if match else {}
             wrong = [] if isinstance(data, dict) else ["metadata is no mapping"]
             for index, entry in enumerate((data or {}).get("model-index", [])):
                 missing = {"name", "results"} - set(entry)
                 wrong += [f'"model-index[{index}].{name}" is required' for name in missing]
-        except yaml.YAMLError as error:
-            wrong = [str(error)]
+        except yaml.YAMLError as mistake:
+            wrong = [str(mistake)]
         report = {"errors": [{"message": message} for message in wrong], "warnings": []}
         return web.json_response(report, status=400 if wrong else 200)
 
@@ -184,9 +185,9 @@ class HubServer:
         user, asked = self._user(request), await request.json()
         owner, kind = asked.get("organization") or user, f"{asked.get('type') or 'model'}s"
         if user is None:
-            raise _Refused(401, "Invalid username or password.")
+            raise Refused(401, "Invalid username or password.")
         if not self._may(user, owner):
-            raise _Refused(403, f"You don't have the rights to create a {kind[:-1]} under the namespace {owner!r}")
+            raise Refused(403, f"You don't have the rights to create a {kind[:-1]} under the namespace {owner!r}")
         name = f"{owner}/{asked['name']}"
         answer = {"url": f"{self.url}/{KINDS[kind]}{name}", "name": name, "id": name}
         if (kind, name) in self.repos:
@@ -201,7 +202,7 @@ class HubServer:
         user, asked = self._user(request), await request.json()
         owner, kind = asked.get("organization") or user, f"{asked.get('type') or 'model'}s"
         if not self._may(user, owner) or (kind, f"{owner}/{asked['name']}") not in self.repos:
-            raise _Refused(404, "Repository not found", "RepoNotFound")
+            raise Refused(404, "Repository not found", "RepoNotFound")
         del self.repos[kind, f"{owner}/{asked['name']}"]
         return web.Response()
 
@@ -210,24 +211,12 @@ class HubServer:
         seen = [repo for repo in self.repos.values() if repo.kind == kind]
         seen = [repo for repo in seen if not repo.private or self._may(user, repo.name.split("/")[0])]
         return web.json_response(
-            [self._describe(r, r.branches["main"]) for r in seen if not author or r.name.startswith(f"{author}/")]
+            [r.describe(r.branches["main"]) for r in seen if not author or r.name.startswith(f"{author}/")]
         )
-
-    def _describe(self, repo: Repo, commit: Commit) -> dict:
-        card = re.match(r"---\n(.*?)\n---", commit.files.get("README.md", Blob(b"", False)).data.decode(), re.DOTALL)
-        data = (yaml.safe_load(card[1]) or {}) if card else {}
-        siblings = [{"rfilename": path} for path in sorted(commit.files)]
-        return {
-            "_id": commit.oid, "id": repo.name, "modelId": repo.name, "author": repo.name.split("/")[0],
-            "sha": commit.oid, "lastModified": commit.date, "createdAt": commit.date, "private": repo.private,
-            "gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": list(data.get("tags") or []),
-            "cardData": data, "siblings": siblings, "pipeline_tag": data.get("pipeline_tag"),
-            "library_name": data.get("library_name"), "usedStorage": 0,
-        }  # fmt: skip
 
     async def info(self, request: web.Request) -> web.Response:
         repo = self._repo(request)
-        return web.json_response(self._describe(repo, self._commit(request, repo)))
+        return web.json_response(repo.describe(self._commit(request, repo)))
 
     # reading
 
@@ -238,11 +227,11 @@ class HubServer:
         root = f"{inside}/" if inside else ""
         below = {path: blob for path, blob in files.items() if path.startswith(root)}
         if inside and not below:
-            raise _Refused(404, f"{inside} does not exist", "EntryNotFound")
+            raise Refused(404, f"{inside} does not exist", "EntryNotFound")
         folders = {
             path[: match.start()] for path in below for match in re.finditer("/", path) if match.start() >= len(root)
         }
-        listed = [blob.info(path) for path, blob in below.items()] + [_folder(path) for path in folders]
+        listed = [blob.info(path) for path, blob in below.items()] + [folder(path) for path in folders]
         if request.query.get("recursive", "false").lower() not in ("true", "1"):
             listed = [entry for entry in listed if "/" not in entry["path"][len(root) :]]
         return web.json_response(sorted(listed, key=lambda entry: entry["path"]))
@@ -254,7 +243,7 @@ class HubServer:
         asked = (await request.json())["paths"] if is_json else (await request.post()).getall("paths", [])
         asked = [path.strip("/") for path in asked]
         found = [files[path].info(path) for path in asked if path in files]
-        found += [_folder(path) for path in asked if any(name.startswith(f"{path}/") for name in files)]
+        found += [folder(path) for path in asked if any(name.startswith(f"{path}/") for name in files)]
         return web.json_response(found)
 
     async def refs(self, request: web.Request) -> web.Response:
@@ -285,10 +274,10 @@ class HubServer:
         commit, path = self._commit(request, repo), request.match_info["path"]
         headers = {"X-Repo-Commit": commit.oid, "Access-Control-Expose-Headers": "*"}
         if path not in commit.files:
-            raise _Refused(404, "Entry not found", "EntryNotFound", headers)
+            raise Refused(404, "Entry not found", "EntryNotFound", headers)
         blob = commit.files[path]
         if not blob.lfs:
-            return _content(request, blob.data, {**headers, "ETag": f'"{blob.oid}"'})
+            return content(request, blob.data, {**headers, "ETag": f'"{blob.oid}"'})
         headers |= {"X-Linked-Etag": f'"{blob.sha256}"', "X-Linked-Size": str(len(blob.data))}
         # another host, as on the real Hub: the client follows redirects within a host before it reads the headers
         headers["Location"] = f"{self.url.replace('127.0.0.1', 'localhost')}/cdn/{repo.kind}/{repo.name}/{blob.sha256}"
@@ -298,14 +287,14 @@ class HubServer:
         # signed addresses on the real Hub: no credentials are asked for
         repo = self.repos[request.match_info["kind"], f"{request.match_info['owner']}/{request.match_info['name']}"]
         oid = request.match_info["oid"]
-        return _content(request, repo.objects[oid], {"ETag": f'"{oid}"'})
+        return content(request, repo.objects[oid], {"ETag": f'"{oid}"'})
 
     # writing
 
     async def branch(self, request: web.Request) -> web.Response:
         repo, name = self._repo(request, write=True), request.match_info["revision"]
         if name in repo.branches:
-            raise _Refused(409, "Reference already exists")
+            raise Refused(409, "Reference already exists")
         start = (await request.json()).get("startingPoint", "main") if request.can_read_body else "main"
         repo.branches[name] = repo.at(start) or repo.branches["main"]
         return web.json_response({})
@@ -314,7 +303,7 @@ class HubServer:
         repo = self._repo(request, write=True)
         name = (await request.json())["tag"]
         if name in repo.tags:
-            raise _Refused(409, "Tag reference exists already")
+            raise Refused(409, "Tag reference exists already")
         repo.tags[name] = self._commit(request, repo)
         return web.json_response({})
 
@@ -350,20 +339,20 @@ class HubServer:
         repo = self.repos[request.match_info["kind"], f"{request.match_info['owner']}/{request.match_info['name']}"]
         data = await request.read()
         if hashlib.sha256(data).hexdigest() != request.match_info["oid"]:
-            raise _Refused(400, "The content does not match its checksum")
+            raise Refused(400, "The content does not match its checksum")
         repo.objects[request.match_info["oid"]] = data
         return web.Response()
 
     async def lfs_verify(self, request: web.Request) -> web.Response:
         repo, asked = self._repo(request, write=True), await request.json()
         if len(repo.objects.get(asked["oid"], b"")) != asked["size"]:
-            raise _Refused(404, "Object was not uploaded")
+            raise Refused(404, "Object was not uploaded")
         return web.Response()
 
     async def commit(self, request: web.Request) -> web.Response:
         repo, revision = self._repo(request, write=True), request.match_info["revision"]
         if revision not in repo.branches:
-            raise _Refused(404, "Invalid rev id", "RevisionNotFound")
+            raise Refused(404, "Invalid rev id", "RevisionNotFound")
         before = repo.branches[revision]
         files, title = dict(before.files), ""
         for line in (await request.text()).splitlines():
@@ -372,16 +361,16 @@ class HubServer:
             if key == "header":
                 title = value["summary"]
                 if value.get("parentCommit") not in (None, before.oid):
-                    raise _Refused(412, "A commit has happened since. Please refresh and try again.")
+                    raise Refused(412, "A commit has happened since. Please refresh and try again.")
             elif key == "file":
                 files[value["path"]] = Blob(base64.b64decode(value["content"]), False)
             elif key == "lfsFile":
                 if value["oid"] not in repo.objects:
-                    raise _Refused(400, f"LFS pointer pointed to a file that does not exist: {value['path']}")
+                    raise Refused(400, f"LFS pointer pointed to a file that does not exist: {value['path']}")
                 files[value["path"]] = Blob(repo.objects[value["oid"]], True)
             elif key == "deletedFile":
                 if files.pop(value["path"], None) is None:
-                    raise _Refused(404, "A file with this name doesn't exist", "EntryNotFound")
+                    raise Refused(404, "A file with this name doesn't exist", "EntryNotFound")
             elif key == "deletedFolder":
                 files = {path: blob for path, blob in files.items() if not path.startswith(value["path"])}
         after = repo.branches[revision] = before.child(title, files)
@@ -393,7 +382,7 @@ class HubServer:
     async def create_collection(self, request: web.Request) -> web.Response:
         user, asked = self._user(request), await request.json()
         if not self._may(user, asked["namespace"]):
-            raise _Refused(403, "You have no write access to this namespace")
+            raise Refused(403, "You have no write access to this namespace")
         slug = f"{asked['namespace']}/{re.sub(r'[^a-z0-9]+', '-', asked['title'].lower())}-0123456789abcdef01234567"
         exists = slug in self.collections
         self.collections.setdefault(
@@ -414,30 +403,3 @@ class HubServer:
 
     async def get_collection(self, request: web.Request) -> web.Response:
         return web.json_response(self.collections["{owner}/{slug}".format(**request.match_info)])
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, message: str, code: str = "", headers: dict | None = None):
-        self.response = _error(status, message, code, headers)
-
-
-def _error(status: int, message: str, code: str = "", headers: dict | None = None) -> web.Response:
-    given = {"X-Error-Message": message, **({"X-Error-Code": code} if code else {}), **(headers or {})}
-    return web.json_response({"error": message}, status=status, headers=given)
-
-
-def _folder(path: str) -> dict:
-    return {"type": "directory", "path": path, "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0}
-
-
-def _content(request: web.Request, data: bytes, headers: dict) -> web.Response:
-    """A file, or the part of it that a Range header asks for."""
-    headers = {**headers, "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
-    asked = re.match(r"bytes=(\d+)-(\d*)$", request.headers.get("Range", ""))
-    if not asked:
-        return web.Response(body=data, headers=headers)
-    first, last = int(asked[1]), min(int(asked[2] or len(data)), len(data) - 1)
-    if first >= len(data):
-        return web.Response(status=416, headers={**headers, "Content-Range": f"bytes */{len(data)}"})
-    headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
-    return web.Response(status=206, body=data[first : last + 1], headers=headers)

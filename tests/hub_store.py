@@ -1,9 +1,12 @@
 """What the Hub of the tests keeps: repositories with their commits, branches, tags and files, in memory."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+
+import yaml
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,16 @@ class Repo:
             return named
         commits = (commit for head in (*self.branches.values(), *self.tags.values()) for commit in head.history())
         return next((commit for commit in commits if commit.oid.startswith(revision)), None)
+
+    def describe(self, commit: Commit) -> dict:
+        """What the Hub tells of a repository at a commit."""
+        card = re.match(r"---\n(.*?)\n---", commit.files.get("README.md", Blob(b"", False)).data.decode(), re.DOTALL)
+        data = (yaml.safe_load(card[1]) or {}) if card else {}
+        siblings = [{"rfilename": path} for path in sorted(commit.files)]
+        return {
+            "_id": commit.oid, "id": self.name, "modelId": self.name, "author": self.name.split("/")[0],
+            "sha": commit.oid, "lastModified": commit.date, "createdAt": commit.date, "private": self.private,
+            "gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": list(data.get("tags") or []),
+            "cardData": data, "siblings": siblings, "pipeline_tag": data.get("pipeline_tag"),
+            "library_name": data.get("library_name"), "usedStorage": 0,
+        }  # fmt: skip
