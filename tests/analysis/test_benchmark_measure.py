@@ -8,8 +8,9 @@ from hf_longseq.analysis.benchmark_measure import SideBySide, check_names, peak_
 from hf_longseq.errors import HfLongSeqError
 
 
-def test_contestants_take_turns_after_a_warm_up():
+def test_contestants_take_turns_after_a_warm_up(monkeypatch):
     calls = []
+    monkeypatch.setattr(benchmark_measure, "QUICK", 0.0)
     contest = SideBySide(repeats=2)
     rows = contest.measure({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")})
     assert calls == ["a", "b", "a", "b", "a", "b"]

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chunked scan of a state-space model, all in real arithmetic and matrix products.
 
-One step of the model, x <- (rotate(d) - a b^T) x + drive u, is that of `ssm_step`. The scan cuts the length into chunks
-of T positions. Inside a chunk the kernel is one T x T Toeplitz matrix (both directions in the same matrix); a chunk is
-summarised by N numbers; the summaries are chained by the T-step transition; the states are read out again by one
-product. Cost and memory are linear in the length, and the chain is grouped so that no Python loop grows with it.
+One step of the model, x <- (rotate(d) - a b^T) x + drive u, is that of `ssm_step`. The scan cuts the length into
+chunks of T positions. Inside a chunk the kernel is one T x T Toeplitz matrix (both directions in the same matrix); a
+chunk is summarised by N numbers; the summaries are chained by the T-step transition; the states are read out again by
+one product. Cost and memory are linear in the length, and the chain is grouped so that no Python loop grows with it.
 
 Axes: B batch, L length, H channels, N state, n = N/2 pairs, C chunks, T positions of a chunk, D directions (1 or 2),
 E = D N, R rows. Matrices multiply row vectors from the right: y = x @ matrix.
