@@ -54,29 +54,35 @@ class SideBySide:
         return ""
 
     def measure(self, runs: dict[str, Callable[[], None]], needs: dict[str, int] | None = None) -> dict[str, dict]:
-        """One row per name: "seconds" (median), "seconds_min", "peak_mib" and "skipped", the reason if there is one.
+        """One row per name: "seconds" (median), "seconds_min", "cpu_seconds" (median over runs of the time of all
+        threads, which other programs disturb least), "peak_mib", and "skipped", the reason if there is one.
 
         ``needs`` estimates the bytes of those that may not fit.
         """
-        rows, times = {}, {}
+        rows, times, cpu_times = {}, {}, {}
         for name, run in runs.items():
-            rows[name] = {"seconds": None, "seconds_min": None, "peak_mib": None}
+            rows[name] = {"seconds": None, "seconds_min": None, "cpu_seconds": None, "peak_mib": None}
             rows[name]["skipped"] = self.reason_to_skip(name, (needs or {}).get(name, 0))
             if rows[name]["skipped"]:
                 continue
             self.listener(f"{name}: warm-up")
+            before = time.process_time()
             first, peak = self._warm_up(run)
             rows[name]["peak_mib"] = None if peak is None else round(peak / 2**20, 1)
             # what is too slow has one run only, which is then the measurement
-            times[name] = [first] if self.note_time(name, first) else []
+            slow = self.note_time(name, first)
+            times[name], cpu_times[name] = ([first], [time.process_time() - before]) if slow else ([], [])
         for turn in range(self.repeats):
             for name, run in runs.items():
                 if name in times and name not in self._too_slow:
                     self.listener(f"{name}: run {turn + 1} of {self.repeats}")
+                    before = time.process_time()
                     times[name].append(seconds(run, self.device))
+                    cpu_times[name].append(time.process_time() - before)
                     self.note_time(name, times[name][-1])
         for name, values in times.items():
             rows[name] |= {"seconds": statistics.median(values), "seconds_min": min(values)}
+            rows[name]["cpu_seconds"] = statistics.median(cpu_times[name])
         return rows
 
     def note_time(self, name: str, taken: float) -> bool:

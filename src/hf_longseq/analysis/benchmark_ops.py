@@ -179,7 +179,7 @@ def benchmark_ops(
 
     Returns:
         One row per layer and length: "op", "batch", "length", "hidden_size", "seconds" (median), "seconds_min",
-        "peak_mib", and "skipped" with the reason where there is no measurement.
+        "cpu_seconds", "peak_mib", and "skipped" with the reason where there is no measurement.
     """
     contest = SideBySide(device, repeats, memory_limit, seconds_limit, listener)
     built = build_layers(check_names(names, NAMES), hidden_size, s4_state, dlr_state, bidirectional)

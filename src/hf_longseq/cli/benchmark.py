@@ -17,15 +17,20 @@ WHAT = {
     "train": "one training step of a classifier",
     "generate": "one token after a prompt",
 }
+DATA = "examples per second of generators and of the input pipeline"
 QUICK_LENGTHS = {"ops": (1024, 4096, 16384), "train": (1024, 2048), "generate": (1000, 4000, 16000)}
 
 
 def run(argv: list[str]) -> None:
     """Parse, measure, show, save."""
+    if argv[:1] == ["data"]:
+        _run_data(argv[1:])
+        return
     if not argv or argv[0] not in (*WHAT, "-h", "--help"):
         word = argv[0] if argv else ""
         raise HfLongSeqError(
-            f"benchmark does not know {word!r}{did_you_mean(word, WHAT)}: say what to measure, {' or '.join(WHAT)}."
+            f"benchmark does not know {word!r}{did_you_mean(word, [*WHAT, 'data'])}: say what to measure, "
+            f"{', '.join(WHAT)} or data."
         )
     options = _parser().parse(argv)
     if options.out and Path(options.out).exists():
@@ -51,7 +56,7 @@ def run(argv: list[str]) -> None:
 
 
 def _parser() -> Parser:
-    lines = "; ".join(f"{name}: {text}" for name, text in WHAT.items())
+    lines = "; ".join(f"{name}: {text}" for name, text in (WHAT | {"data": DATA}).items())
     parser = Parser(prog="hf-longseq benchmark", description=f"What to measure: {lines}.")
     parser.add_argument("what", choices=list(WHAT), help="what to measure")
     parser.add_argument("--arch", nargs="+", help="contestants, for example s4 attention_sdpa [all]")
@@ -63,6 +68,38 @@ def _parser() -> Parser:
     parser.add_argument("--full", action="store_true", help="all lengths, and up to a minute for a single run")
     parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
     return parser
+
+
+def _run_data(argv: list[str]) -> None:
+    """Parse, measure and save what concerns data."""
+    parser = Parser(prog="hf-longseq benchmark data", description=f"Measure {DATA}.")
+    parser.add_argument("--task", nargs="+", help="tasks [all that need no download]")
+    parser.add_argument("--workers", type=int, help="processes of generators [one per core]")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds per input pipeline [5]")
+    parser.add_argument("--full", action="store_true", help="generate 100,000 ListOps or Pathfinder, 20,000 Path-X")
+    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
+    options = parser.parse(argv)
+    if options.out and Path(options.out).exists():
+        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
+
+    from hf_longseq.analysis.benchmark_data import benchmark_data, names_at_hand, table
+    from hf_longseq.data.task import TASKS
+    from hf_longseq.training.manifest import environment, write_whole
+    from hf_longseq.training.progress import quiet_libraries
+
+    quiet_libraries()
+    names = [name for word in options.task or [] for name in word.split(",") if name] or names_at_hand()
+    for name in names:
+        if name not in TASKS:
+            raise HfLongSeqError(f"there is no task {name!r}{did_you_mean(name, TASKS)}: known: {', '.join(TASKS)}.")
+    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
+    rows = benchmark_data(names, options.workers, options.full, options.seconds, _show_progress)
+    _show_progress("")
+    print(table(rows))
+    if options.out:
+        machine["gpu"] = "; ".join(machine["gpu"])
+        write_whole(options.out, to_csv([{"benchmark": "data", **row, **machine} for row in rows]))
+        print(f"\nresults: {options.out}")
 
 
 def _measure(options, lengths: list[int] | None) -> list[dict]:
@@ -99,13 +136,13 @@ def table(rows: list[dict]) -> str:
     """Rows as aligned text; times in milliseconds."""
     extra = [name for name in ("cache_mib", "prompt_seconds") if name in rows[0]]
     titles = [name.replace("_", " ").replace("mib", "MiB") for name in extra]
-    lines = [["length", "batch", "", "median ms", "fastest ms", "peak MiB", *titles]]
+    lines = [["length", "batch", "", "median ms", "fastest ms", "CPU ms", "peak MiB", *titles]]
     for row in rows:
         line = [f"{row['length']:,}", str(row["batch"]), row["op"]]
         if row["skipped"]:
             lines.append([*line, f"not run: {row['skipped']}"])
             continue
-        times = [f"{1000 * row[name]:,.1f}" for name in ("seconds", "seconds_min")]
+        times = [f"{1000 * row[name]:,.1f}" for name in ("seconds", "seconds_min", "cpu_seconds")]
         numbers = ["" if row[name] is None else f"{row[name]:,.1f}" for name in ("peak_mib", *extra)]
         lines.append([*line, *times, *numbers])
     whole = [line for line in lines if len(line) == len(lines[0])]
