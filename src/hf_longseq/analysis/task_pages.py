@@ -9,7 +9,7 @@ import re
 from hf_longseq.data.task import TASKS, MissingDataError, TaskSpec, describe_task, load_task
 
 SOURCES = {
-    "generated": "Generated on this machine, once; nothing to download.",
+    "generated": "Generated on this machine, once; nothing to download (`hf-longseq benchmark data` says how fast).",
     "embedded": "Travels with the package; nothing to download.",
     "package": "Read from a package of the Python Package Index.",
     "hub": "Downloaded from the Hugging Face Hub, once.",
@@ -72,8 +72,8 @@ def _use(spec: TaskSpec) -> str:
     """How a finished run answers to raw inputs."""
     if spec.pair:
         return (
-            "A finished run carries its tokenizer. Encode both documents with it, and pass the second one to the model "
-            "as `input_ids_2` and `attention_mask_2`: transformers has no pipeline for two documents."
+            "A finished run carries its tokenizer. Encode both documents with it, and pass the second one to the "
+            "model as `input_ids_2` and `attention_mask_2`: transformers has no pipeline for two documents."
         )
     if spec.image_shape is not None:
         kind, raw = "image-classification", "Image.open(file)"
