@@ -50,9 +50,7 @@ def test_the_package_does_both_phases(tmp_path):
     run_python(small, tmp_path)
 
 
-COMMANDS = [
-    line for block in blocks("bash") for line in block.replace("\\\n", " ").splitlines() if line.startswith("hf-longseq")
-]
+COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("hf-longseq")]
 
 
 @pytest.mark.parametrize("line", COMMANDS)

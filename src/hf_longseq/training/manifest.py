@@ -19,12 +19,15 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.version import __version__
+
+if TYPE_CHECKING:
+    from hf_longseq.data.task import TaskSpec
 
 RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
     "resolved.yaml",
@@ -176,10 +179,11 @@ def git_commit() -> str | None:
     return f"{commit}+changes" if changed else commit
 
 
-def data_record(splits: dict, task: str, options: dict) -> dict[str, Any]:
-    """Task, options, and for each split the number of examples and a hash of their content."""
+def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]:
+    """Task, origin, options, and for each split the number of examples and a hash of their content."""
     sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
-    return {"task": task, "options": options, "splits": sizes}
+    origin = {name: getattr(spec, name) for name in ("source", "license", "note", "mask_ratio")}
+    return {"task": spec.name, **origin, "options": options, "splits": sizes}
 
 
 def write_splits(path: str | os.PathLike, splits: dict) -> None:

@@ -189,7 +189,7 @@ def _run(
     steps = section.steps(len(train))
     arguments = training_arguments(section, folder, steps=steps, seed=run["seed"], metric=metric)
     used = {"train": train, "validation": data.validation, **({"test": test} if test is not None else {})}
-    record = manifest.data_record(used, settings["data"]["task"], settings["data"])
+    record = manifest.data_record(used, data.spec, settings["data"])
     state = manifest.claim_folder(folder, settings, overwrite)
     if state == "finished":
         listener(folder.name, steps, steps, None)
