@@ -1,6 +1,6 @@
 """Opens a checkpoint in a new process through the Auto classes and classifies the test split of the demo's task.
 
-    python scripts/classify_held_out.py runs/demo/best
+python scripts/classify_held_out.py runs/demo/best
 """
 
 import sys
