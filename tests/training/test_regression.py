@@ -42,7 +42,7 @@ def test_the_scale_is_that_of_the_labelled_training_examples(tiny, tmp_path):
     result = finetune(recipe, tmp_path / "run")
     labels = np.asarray(load_data(recipe.data).labelled["labels"][:])
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert np.allclose([config["label_mean"], config["label_std"]], [[labels.mean()], [labels.std()]])
+    assert np.allclose([config["label_mean"], config["label_scale"]], [[labels.mean()], [labels.std()]])
     assert result.metrics["label_mean"] == config["label_mean"] and result.metrics["unit"] == "beats per minute"
 
 
@@ -53,7 +53,7 @@ def test_scores_and_predictions_are_in_units(tiny, tmp_path):
     assert all(50 < answer["prediction"] < 110 for answer in answers)
     test = run.metrics["test"]
     assert np.isclose(test["rmse"], np.sqrt((errors**2).mean()), rtol=1e-3)
-    assert np.isclose(test["loss"], (errors**2).mean() / run.metrics["label_std"][0] ** 2, rtol=1e-3)
+    assert np.isclose(test["loss"], (errors**2).mean() / run.metrics["label_scale"][0] ** 2, rtol=1e-3)
     assert evaluate(run.output_dir) == pytest.approx(test, rel=1e-5)
     model = AutoModelForSequenceClassification.from_pretrained(run.output_dir)
     row = load_data(Recipe.load(str(run.output_dir / "resolved.yaml")).data).test[0]
@@ -73,24 +73,24 @@ def test_a_regression_starts_from_a_pretrained_model(tiny, tmp_path):
     recipe = tiny("rates")
     first = pretrain(recipe, tmp_path / "first")
     second = finetune(recipe, tmp_path / "second", init_from=first.output_dir)
-    assert second.metrics["label_std"][0] > 1
+    assert second.metrics["label_scale"][0] > 1
 
 
-@pytest.mark.parametrize("fields", [{"label_mean": [1.0]}, {"label_mean": [1.0], "label_std": [0.0]}])
+@pytest.mark.parametrize("fields", [{"label_mean": [1.0]}, {"label_mean": [1.0], "label_scale": [0.0]}])
 def test_half_a_scale_is_refused(fields):
-    with pytest.raises(StrictDataclassError, match="label_mean is .* and label_std"):
+    with pytest.raises(StrictDataclassError, match="label_mean is .* and label_scale"):
         S4Config(**fields)
 
 
 def test_several_targets_have_a_scale_each():
     fields = {"input_type": "values", "num_labels": 2, "problem_type": "regression", "hidden_size": 4}
-    config = S4Config(num_hidden_layers=1, state_size=4, label_mean=[1.0, -50.0], label_std=[2.0, 10.0], **fields)
+    config = S4Config(num_hidden_layers=1, state_size=4, label_mean=[1.0, -50.0], label_scale=[2.0, 10.0], **fields)
     model = S4ForSequenceClassification(config).eval()
     targets = torch.tensor([[3.0, -40.0], [1.0, -60.0]])
     out = model(input_values=torch.randn(2, 5), labels=targets)
     scale, shift = torch.tensor([2.0, 10.0]), torch.tensor([1.0, -50.0])
     torch.testing.assert_close(out.loss, (((out.logits - targets) / scale) ** 2).mean())
-    config.label_mean = config.label_std = None
+    config.label_mean = config.label_scale = None
     raw = model(input_values=torch.zeros(2, 5)).logits
-    config.label_mean, config.label_std = [1.0, -50.0], [2.0, 10.0]
+    config.label_mean, config.label_scale = [1.0, -50.0], [2.0, 10.0]
     torch.testing.assert_close(model(input_values=torch.zeros(2, 5)).logits, raw * scale + shift)

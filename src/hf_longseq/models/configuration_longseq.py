@@ -46,7 +46,7 @@ class LongSeqConfig(PreTrainedConfig):
         pair_classification: the classifier reads two documents, joined as [a, b, a - b, a * b].
         classifier_hidden_size: width of a hidden layer in the classifier; None for a linear classifier.
         classifier_act: activation of that hidden layer.
-        label_mean, label_std: of the targets of a regression, one number per target; the classifier is trained on
+        label_mean, label_scale: mean and deviation of a regression's targets, one number each; the classifier is trained on
             standardised targets and answers in the targets' own units. None for targets taken as they are.
         pretraining_objective: what `...ForPreTraining` does with `labels`: "masked" scores position t against
             `labels[t]`, "causal" against `labels[t + 1]`.
@@ -78,7 +78,7 @@ class LongSeqConfig(PreTrainedConfig):
     classifier_hidden_size: int | None = None
     classifier_act: str = "gelu"
     label_mean: list[float] | None = None
-    label_std: list[float] | None = None
+    label_scale: list[float] | None = None
     pretraining_objective: str = "masked"
     initializer_range: float | int | None = None
     use_cache: bool = True
@@ -109,10 +109,10 @@ class LongSeqConfig(PreTrainedConfig):
             require_at_least(self, field, 1)
         require_at_least(self, "classifier_hidden_size", 1)
         require_at_least(self, "num_levels", 2)
-        if (self.label_mean is None) != (self.label_std is None) or min(self.label_std or [1.0]) <= 0:
+        if (self.label_mean is None) != (self.label_scale is None) or min(self.label_scale or [1.0]) <= 0:
             raise ValueError(
-                f"{type(self).__name__}.label_mean is {self.label_mean} and label_std {self.label_std}; give both, "
-                "one number per target, with deviations above 0, or neither."
+                f"{type(self).__name__}.label_mean is {self.label_mean} and label_scale {self.label_scale}; give "
+                "both, one number per target, with deviations above 0, or neither."
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"{type(self).__name__}.dropout is {self.dropout}; give a probability in [0, 1).")

@@ -91,8 +91,8 @@ def classification_loss(
     labels = labels.reshape(logits_BK.shape).float()
     scored = labels != IGNORE_INDEX
     if problem_type == "regression":
-        if config.label_std is not None:
-            labels = (labels - labels.new_tensor(config.label_mean)) / labels.new_tensor(config.label_std)
+        if config.label_scale is not None:
+            labels = (labels - labels.new_tensor(config.label_mean)) / labels.new_tensor(config.label_scale)
         entries = F.mse_loss(logits_BK.float(), labels, reduction="none")
     else:
         entries = F.binary_cross_entropy_with_logits(logits_BK.float(), labels, reduction="none")
@@ -101,10 +101,10 @@ def classification_loss(
 
 def in_units(logits_BK: torch.Tensor, config) -> torch.Tensor:
     """Outputs of a regression trained on standardised targets in the units of the targets; others unchanged."""
-    if config.label_std is None or config.problem_type not in ("regression", None):
+    if config.label_scale is None or config.problem_type not in ("regression", None):
         return logits_BK
     logits_BK = logits_BK.float()
-    return logits_BK * logits_BK.new_tensor(config.label_std) + logits_BK.new_tensor(config.label_mean)
+    return logits_BK * logits_BK.new_tensor(config.label_scale) + logits_BK.new_tensor(config.label_mean)
 
 
 def can_check(tensor: torch.Tensor) -> bool:

@@ -161,7 +161,7 @@ def denoising_parts(recipe: Recipe, spec: TaskSpec, seed: int):
     return training, evaluation, DenoisingMetrics(documents=documents)
 
 
-def label_scale(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
+def label_statistics(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
     """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
     if spec.problem_type != "regression":
         return {}
@@ -169,10 +169,10 @@ def label_scale(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
     if not np.isfinite(labels).all():
         return {}  # the collator names the row
     std = labels.std(0)
-    return {"label_mean": labels.mean(0).tolist(), "label_std": np.where(std > 0, std, 1.0).tolist()}
+    return {"label_mean": labels.mean(0).tolist(), "label_scale": np.where(std > 0, std, 1.0).tolist()}
 
 
-def classification_parts(spec: TaskSpec, label_std: list[float] | None = None):
+def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None):
     """Collator and metrics of fine-tuning."""
     metrics = ClassificationMetrics.FITTING[spec.problem_type]
     if spec.metric not in metrics:
@@ -180,7 +180,9 @@ def classification_parts(spec: TaskSpec, label_std: list[float] | None = None):
             f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
             f"use one of {', '.join(metrics)} in its TaskSpec."
         )
-    return DataCollatorWithLongPadding.from_task(spec), ClassificationMetrics(spec.problem_type, label_std=label_std)
+    return DataCollatorWithLongPadding.from_task(spec), ClassificationMetrics(
+        spec.problem_type, label_scale=label_scale
+    )
 
 
 SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}

@@ -50,7 +50,7 @@ def evaluate(
         _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
     else:
         network = CLASSIFIER.from_pretrained(model)
-        collator, metrics = classification_parts(data.spec, network.config.label_std)
+        collator, metrics = classification_parts(data.spec, network.config.label_scale)
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
         trainer = LongSeqTrainer(

@@ -33,7 +33,7 @@ from hf_longseq.training.assembly import (
     build_model,
     classification_parts,
     denoising_parts,
-    label_scale,
+    label_statistics,
     load_data,
     pretraining_class,
     training_arguments,
@@ -122,10 +122,10 @@ def finetune(
     data = data or load_data(recipe.data)
     config = build_config(recipe, data.spec)
     section = recipe.finetune if init_from is not None else recipe.scratch
-    scale = label_scale(data.labelled, data.spec)
+    scale = label_statistics(data.labelled, data.spec)
     for name, numbers in scale.items():
         setattr(config, name, numbers)
-    collator, metrics = classification_parts(data.spec, scale.get("label_std"))
+    collator, metrics = classification_parts(data.spec, scale.get("label_scale"))
     set_seed(seed)
     run: dict[str, Any] = {
         "phase": "finetune",

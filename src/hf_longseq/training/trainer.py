@@ -174,7 +174,7 @@ class ClassificationMetrics:
     Args:
         problem_type: "single_label_classification", "multi_label_classification" or "regression".
         metrics: Names of shipped metrics; None takes those that fit the problem.
-        label_std: Deviation of each target that a regression was standardised by: the loss is that of training,
+        label_scale: Deviation of each target that a regression was standardised by: the loss is that of training,
             the metrics are in the targets' units.
     """
 
@@ -185,10 +185,10 @@ class ClassificationMetrics:
     }
 
     def __init__(
-        self, problem_type: str, metrics: tuple[str, ...] | None = None, label_std: list[float] | None = None
+        self, problem_type: str, metrics: tuple[str, ...] | None = None, label_scale: list[float] | None = None
     ):
         self.problem_type = problem_type
-        self._label_std = torch.tensor(label_std or [1.0], dtype=torch.float64)
+        self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)
         self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
         self._logits: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
@@ -219,7 +219,7 @@ class ClassificationMetrics:
             return float(F.cross_entropy(outputs, targets.long()))
         targets = targets.double().reshape(outputs.shape)
         if self.problem_type == "regression":
-            return float(F.mse_loss(outputs / self._label_std, targets / self._label_std))
+            return float(F.mse_loss(outputs / self._label_scale, targets / self._label_scale))
         return float(F.binary_cross_entropy_with_logits(outputs, targets))
 
 

@@ -23,7 +23,7 @@ DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.")
 # Fields in which a classifier may differ from the checkpoint it starts from: its head, regularisation, bookkeeping.
 HEAD_FIELDS = frozenset(
     "pooling classifier_hidden_size classifier_act pair_classification problem_type id2label label2id num_levels "
-    "label_mean label_std "
+    "label_mean label_scale "
     "pretraining_objective dropout tied_dropout attention_dropout initializer_range use_cache tie_word_embeddings "
     "architectures auto_map transformers_version dtype _name_or_path max_position_embeddings".split()
 )
