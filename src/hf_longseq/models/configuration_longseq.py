@@ -46,7 +46,7 @@ class LongSeqConfig(PreTrainedConfig):
         pair_classification: the classifier reads two documents, joined as [a, b, a - b, a * b].
         classifier_hidden_size: width of a hidden layer in the classifier; None for a linear classifier.
         classifier_act: activation of that hidden layer.
-        label_mean, label_scale: mean and deviation of a regression's targets, one number each; the classifier is trained on
+        label_mean, label_scale: mean and deviation of a regression's targets, one number each; the classifier learns
             standardised targets and answers in the targets' own units. None for targets taken as they are.
         pretraining_objective: what `...ForPreTraining` does with `labels`: "masked" scores position t against
             `labels[t]`, "causal" against `labels[t + 1]`.
