@@ -86,6 +86,37 @@ def test_settings_of_a_comparison_are_a_recipe_for_each_of_its_architectures():
     assert [Recipe.load(joint, arch=arch) for arch in architectures_of(joint)] == together
 
 
+BOTH_OBJECTIVES = DATA | {
+    "model": {"arch": ["s4", "transformer"], "transformer": {"causal": {"pooling": "last"}, "pooling": "first"}},
+    "pretrain": {"learning_rate": 1e-3, "causal": {"learning_rate": 2e-3}, "s4": {"learning_rate": 3e-3}},
+    "finetune": {"causal": {"learning_rate": 5e-4}, "masked": {"weight_decay": 0.2}},
+    "scratch": {"weight_decay": 0.0, "causal": {"learning_rate": 7e-4}},
+}
+
+
+def test_a_mapping_named_after_an_objective_holds_for_it_alone():
+    masked = Recipe.load(BOTH_OBJECTIVES, arch="transformer")
+    assert (masked.model.fields["pooling"], masked.model.fields["bidirectional"]) == ("first", True)
+    assert (masked.pretrain.learning_rate, masked.finetune.learning_rate) == (1e-3, 1e-3)
+    assert (masked.finetune.weight_decay, masked.scratch.weight_decay) == (0.2, 0.0)
+    causal = Recipe.load(BOTH_OBJECTIVES, arch="transformer", objective="causal")
+    assert (causal.model.fields["pooling"], causal.model.fields["bidirectional"]) == ("last", False)
+    assert causal.pretrain.objective == "causal"
+    assert (causal.pretrain.learning_rate, causal.finetune.learning_rate) == (2e-3, 5e-4)
+    assert (causal.finetune.weight_decay, causal.scratch.learning_rate) == (0.05, 7e-4)
+    # what is said for the architecture wins over what is said for the objective
+    assert Recipe.load(BOTH_OBJECTIVES, arch="s4", objective="causal").pretrain.learning_rate == 3e-3
+    named = Recipe.load(BOTH_OBJECTIVES, {"pretrain": {"objective": "causal"}}, arch="transformer")
+    assert named == causal
+
+
+def test_settings_of_a_comparison_hold_both_objectives():
+    cases = [(arch, objective) for arch in ("s4", "transformer") for objective in ("masked", "causal")]
+    together = [Recipe.load(BOTH_OBJECTIVES, arch=arch, objective=objective) for arch, objective in cases]
+    joint = yaml.safe_load(yaml.safe_dump(joint_settings(together)))
+    assert [Recipe.load(joint, arch=arch, objective=objective) for arch, objective in cases] == together
+
+
 def test_tiny_shrinks_everything_but_yields_to_the_command_line():
     recipe = Recipe.load(
         "listops-tiny", {"finetune": {"max_steps": 2}, "model": {"hidden_size": 24}}, arch="s4", tiny=True
@@ -93,6 +124,15 @@ def test_tiny_shrinks_everything_but_yields_to_the_command_line():
     assert recipe.model.fields["hidden_size"] == 24 and recipe.model.fields["state_size"] == 8
     assert (recipe.pretrain.max_steps, recipe.finetune.max_steps, recipe.scratch.max_steps) == (4, 2, 2)
     assert recipe.data.options["max_length"] == 64 and recipe.data.num_test_examples == 32
+
+
+def test_the_random_initialisation_is_an_option_of_the_model_section():
+    recipe = Recipe.load(DATA, {"model": {"init_normal": "0.1"}})
+    assert recipe.model.init_normal == 0.1 and recipe.to_dict()["model"]["init_normal"] == 0.1
+    assert Recipe.load(recipe.to_dict()) == recipe
+    assert Recipe.load(recipe, {"model": {"init_normal": "none"}}).model.init_normal is None
+    with pytest.raises(HfLongSeqError, match="init_normal is 0"):
+        Recipe.load(DATA, {"model": {"init_normal": 0}})
 
 
 def test_dotted_options_become_a_nested_mapping():

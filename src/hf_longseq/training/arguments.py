@@ -28,7 +28,14 @@ class ModelSection:
     """The architecture and those fields of its configuration that differ from their defaults."""
 
     arch: str = option("s4", "architecture: s4, dlr, transformer, or any other registered one")
+    init_normal: float | None = option(
+        None, "redraw every parameter of a fresh model from N(0, this deviation): the random-init ablation"
+    )
     fields: dict = option({}, "fields of the architecture's configuration class")
+
+    def __post_init__(self):
+        if self.init_normal is not None and not self.init_normal > 0:
+            raise HfLongSeqError(f"model.init_normal is {self.init_normal}: give a deviation above 0, or none.")
 
 
 @dataclass

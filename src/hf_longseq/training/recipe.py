@@ -4,15 +4,17 @@
 
 A recipe is YAML with the sections `model`, `data`, `pretrain`, `finetune` and `scratch` (overrides of `finetune` when
 training from scratch). A mapping named after an architecture inside a section holds for that architecture alone, so
-one recipe can compare several: `model: {arch: [s4, transformer], hidden_size: 64, s4: {state_size: 32}}`.
-Precedence: defaults < recipe < `--tiny` < command line.
+one recipe can compare several: `model: {arch: [s4, transformer], hidden_size: 64, s4: {state_size: 32}}`; one named
+`masked` or `causal` holds for that objective, also within an architecture: `transformer: {causal: {pooling: last}}`.
+Precedence: defaults < recipe < `--tiny` < command line; within each, what is said for all < for the objective < for
+the architecture < for both.
 """
 
 import dataclasses
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -34,6 +36,8 @@ TASK_FIELDS = frozenset(
     "input_type vocab_size num_channels num_levels pretraining_objective pair_classification pad_token_id "
     "bos_token_id eos_token_id mask_token_id use_cache".split()
 )
+
+OBJECTIVES = ("masked", "causal")
 
 TINY_MODEL = {
     "hidden_size": 16,
@@ -73,8 +77,14 @@ class Recipe:
 
     @classmethod
     def load(
-        cls, source: "str | Path | Raw | Recipe | None" = None, overrides: Raw | None = None, *, arch=None, tiny=False
-    ):
+        cls,
+        source: "str | Path | Raw | Recipe | None" = None,
+        overrides: Raw | None = None,
+        *,
+        arch: str | None = None,
+        objective: str | None = None,
+        tiny: bool = False,
+    ) -> "Recipe":
         """Read a recipe and check it.
 
         Args:
@@ -82,6 +92,7 @@ class Recipe:
                 None for the defaults.
             overrides: Nested mapping that wins over the recipe: `{"pretrain": {"max_steps": 100}}`.
             arch: The architecture to take if the recipe names several.
+            objective: "masked" or "causal", in place of the recipe's `pretrain.objective`.
             tiny: Toy sizes for a trial in seconds.
 
         Raises:
@@ -103,11 +114,14 @@ class Recipe:
                 f"model.arch is {arch!r}{did_you_mean(arch, known)}: known architectures are {', '.join(known)}."
             )
         layers = [raw, _tiny_sections(raw, overrides, arch) if tiny else {}, overrides]
-        merged = {name: _merge([layer.get(name) or {} for layer in layers], arch, known) for name in SECTIONS}
+        objective = objective or _objective_of(layers, arch)
+        special = Special(arch, objective, known)
+        merged = {name: special.merge(*(layer.get(name) or {} for layer in layers)) for name in SECTIONS}
         merged["model"]["arch"] = arch
+        merged["pretrain"]["objective"] = objective
         if tiny:
             merged["scratch"] = {key: value for key, value in merged["scratch"].items() if key not in TINY_PHASE}
-            merged["scratch"] |= _merge([overrides.get("scratch") or {}], arch, known)
+            merged["scratch"] |= special.merge(overrides.get("scratch") or {})
         # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
         merged["scratch"] = {**merged["finetune"], **merged["scratch"]}
         recipe = cls(**{name: build_section(SECTIONS[name], merged[name], name) for name in SECTIONS})
@@ -121,20 +135,41 @@ class Recipe:
     def to_dict(self) -> Raw:
         """Plain mapping of all values in the shape of a recipe file; `Recipe.load` reads it back unchanged."""
         plain = dataclasses.asdict(self)
-        plain["model"] = {"arch": self.model.arch, **plain["model"].pop("fields")}
+        fields = plain["model"].pop("fields")
+        plain["model"] = {name: value for name, value in plain["model"].items() if value is not None} | fields
         plain["data"] |= plain["data"].pop("options")
         plain["scratch"] = {k: v for k, v in plain["scratch"].items() if v != plain["finetune"][k]}
         return plain
 
 
 def joint_settings(recipes: "list[Recipe]") -> Raw:
-    """The settings of a comparison in the shape of one recipe: what is said of an architecture under its name."""
-    if len(recipes) == 1:
-        return recipes[0].to_dict()
-    plain = {recipe.model.arch: recipe.to_dict() for recipe in recipes}
+    """The settings of a comparison in the shape of one recipe.
+
+    Of several architectures, each has its settings under its name; of several objectives of one architecture, the
+    first recipe has the plain settings, and another what differs from them under the objective's name.
+    """
+    plain: dict[str, Raw] = {}
+    for recipe in recipes:
+        own = recipe.to_dict()
+        base = plain.setdefault(recipe.model.arch, own)
+        if base is not own:
+            _add_objective(base, own)
+    if len(plain) == 1:
+        return plain[recipes[0].model.arch]
     model = {arch: {k: v for k, v in own["model"].items() if k != "arch"} for arch, own in plain.items()}
     phases = {name: {arch: own[name] for arch, own in plain.items()} for name in ("pretrain", "finetune", "scratch")}
     return {"model": {"arch": list(plain), **model}, "data": recipes[0].to_dict()["data"], **phases}
+
+
+def _add_objective(base: Raw, own: Raw) -> None:
+    """Note in the plain settings of one objective what those of another one have different."""
+    objective = own["pretrain"]["objective"]
+    inherited = {**base, "scratch": {**own["finetune"], **base["scratch"]}}
+    full = {**own, "scratch": {**own["finetune"], **own["scratch"]}}
+    for name in ("model", "pretrain", "finetune", "scratch"):
+        changed = {k: v for k, v in full[name].items() if v != inherited[name].get(k) and k != "objective"}
+        if changed:
+            base[name][objective] = changed
 
 
 def read_recipe(source: "str | Path | Raw | None") -> Raw:
@@ -219,15 +254,35 @@ def check_model_fields(arch: str, fields: Raw) -> Raw:
     return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
 
 
-def _merge(layers: list[Raw], arch: str, known: list[str]) -> Raw:
-    """Later layers win; within a layer, what is said for the architecture wins over what is said for all."""
-    merged: Raw = {}
-    for layer in layers:
-        own = layer.get(arch)
-        merged |= {key: value for key, value in layer.items() if not (key in known and isinstance(value, dict))}
-        if isinstance(own, dict):
-            merged |= own
-    return merged
+@dataclass(frozen=True)
+class Special:
+    """Which of the mappings inside a section hold: those of an architecture, of an objective, of both."""
+
+    arch: str
+    objective: str | None
+    known: list[str]
+
+    def merge(self, *layers: Raw) -> Raw:
+        """Later layers win; within a layer, what is said for fewer cases wins over what is said for all."""
+        merged: Raw = {}
+        for layer in layers:
+            merged |= self._flat(layer)
+        return merged
+
+    def _flat(self, layer: Raw) -> Raw:
+        names = (*self.known, self.arch, *OBJECTIVES)
+        flat = {key: value for key, value in layer.items() if not (key in names and isinstance(value, dict))}
+        for name in (self.objective, self.arch):
+            if isinstance(layer.get(name), dict):
+                flat |= self._flat(layer[name])
+        return flat
+
+
+def _objective_of(layers: list[Raw], arch: str) -> str:
+    """The objective that the last layer names."""
+    names = Special(arch, None, known_architectures())
+    objective = names.merge(*(layer.get("pretrain") or {} for layer in layers)).get("objective", OBJECTIVES[0])
+    return convert(objective, Literal[OBJECTIVES], "pretrain.objective")
 
 
 def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
