@@ -11,6 +11,7 @@ The best checkpoint is chosen on the validation split; the test split is read on
 interrupted goes on when it is started again, and one that is finished is not repeated.
 """
 
+import contextlib
 import math
 import os
 import shutil
@@ -18,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback, TrainerCallback, set_seed
+import torch
+from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, set_seed
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import manifest
+from hf_longseq.training import manifest, processes
 from hf_longseq.training.arguments import PhaseSection
 from hf_longseq.training.assembly import (
     CLASSIFIER,
@@ -38,6 +40,7 @@ from hf_longseq.training.assembly import (
     pretraining_class,
     training_arguments,
 )
+from hf_longseq.training.flops import training_flops
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
@@ -74,10 +77,12 @@ def pretrain(
     Raises:
         HfLongSeqError: If a setting, the data or the folder is not fit for the run; nothing is written then.
     """
-    data = data or load_data(recipe.data)
+    processes.join()
+    data = data or processes.main_first(lambda: load_data(recipe.data))
     config = build_config(recipe, data.spec)
     set_seed(seed)
     model = build_model(pretraining_class(recipe, data.spec), config)
+    redraw_parameters(model, recipe.model.init_normal)
     collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
     settings = recipe.to_dict()
     run = {"phase": "pretrain", "seed": seed}
@@ -102,6 +107,7 @@ def finetune(
     *,
     init_from: str | os.PathLike | None = None,
     init: str | None = None,
+    score_test: bool = True,
     seed: int = 0,
     overwrite: bool = False,
     listener: Listener = silent,
@@ -114,12 +120,14 @@ def finetune(
         output_dir: A new folder, or one in which the same run was interrupted.
         init_from: Folder of a pretrained model; None starts from scratch.
         init: Name of the arm in reports; by default "spt" or "scratch".
+        score_test: Whether to score the test split at the end; without, the run is a candidate for a choice.
         seed, overwrite, listener, data: As for `pretrain`.
 
     Raises:
         HfLongSeqError: As for `pretrain`, and if the checkpoint is of another architecture, size or task.
     """
-    data = data or load_data(recipe.data)
+    processes.join()
+    data = data or processes.main_first(lambda: load_data(recipe.data))
     config = build_config(recipe, data.spec)
     section = recipe.finetune if init_from is not None else recipe.scratch
     scale = label_statistics(data.labelled, data.spec)
@@ -135,6 +143,7 @@ def finetune(
     report = None
     if init_from is None:
         model = build_model(CLASSIFIER, config)
+        redraw_parameters(model, recipe.model.init_normal)
     else:
         model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
         run |= {"init_from": str(init_from), "init_weights": manifest.weights_hash(init_from)}
@@ -152,6 +161,7 @@ def finetune(
         listener=listener,
         trainer_parts={"data_collator": collator, "eval_metrics": metrics},
         test=data.test,
+        score_test=score_test,
         extra={
             **({"unit": data.spec.unit} if data.spec.unit else {}),
             **scale,
@@ -164,11 +174,29 @@ def finetune(
     )
 
 
+def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
+    """Redraw every parameter from N(0, deviation), gains, embeddings and time steps included; None changes nothing.
+
+    The ablation of a structured initialisation: what is left of an architecture once its state-space matrices start
+    as noise (paper, the study of random initialisation). Drawn from torch's generator, which the run's seed has set.
+    """
+    if deviation is not None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(0.0, deviation)
+
+
 def _plain(section: PhaseSection) -> dict[str, Any]:
     return dict(vars(section))
 
 
-def _run(
+def _run(folder: Path, settings: dict[str, Any], **parts: Any) -> RunResult:
+    """`_run_held`, with every other command kept out of the folder."""
+    with manifest.holding(folder) if processes.is_main() else contextlib.nullcontext():
+        return _run_held(folder, settings, **parts)
+
+
+def _run_held(
     folder: Path,
     settings: dict[str, Any],
     *,
@@ -182,6 +210,7 @@ def _run(
     listener: Listener,
     trainer_parts: dict[str, Any],
     test=None,
+    score_test: bool = True,
     extra: dict[str, Any] | None = None,
 ) -> RunResult:
     """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
@@ -190,17 +219,31 @@ def _run(
     arguments = training_arguments(section, folder, steps=steps, seed=run["seed"], metric=metric)
     used = {"train": train, "validation": data.validation, **({"test": test} if test is not None else {})}
     record = manifest.data_record(used, data.spec, settings["data"])
-    state = manifest.claim_folder(folder, settings, overwrite)
+    processes.check_same("the data", record["splits"], "copy the same files to every machine.")
+
+    def open_folder() -> tuple[str, Path | None]:
+        state = manifest.claim_folder(folder, settings, overwrite)
+        if state == "finished":
+            return state, None
+        _check_same_data(folder, record)
+        manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
+        manifest.write_json(folder / manifest.DATA, {**record, "note": data.spec.note})
+        if "source_row" in train.column_names:
+            manifest.write_splits(folder / manifest.SPLITS, used)
+        return state, manifest.last_checkpoint(folder) if state == "resume" else None
+
+    state, resumed_from = processes.by_main(open_folder)
+    processes.check_folder_is_shared(folder, manifest.RESOLVED, settings)
     if state == "finished":
         listener(folder.name, steps, steps, None)
         return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
-    _check_same_data(folder, record)
-    manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
-    manifest.write_json(folder / manifest.DATA, {**record, "note": data.spec.note})
-    if "source_row" in train.column_names:
-        manifest.write_splits(folder / manifest.SPLITS, used)
 
     clock = WallClock()
+    collate = trainer_parts.get("eval_data_collator") or trainer_parts["data_collator"]
+    flops = None
+    if arguments.process_index == 0:
+        micro = min(arguments.per_device_train_batch_size, len(train))
+        flops = training_flops(model, collate, [train[row] for row in range(micro)], arguments.device)
     use_cache = getattr(model.config, "use_cache", None)
     trainer = LongSeqTrainer(
         model=model,
@@ -212,14 +255,16 @@ def _run(
         **trainer_parts,
     )
     trainer.remove_callback(PrinterCallback)
-    resumed_from = manifest.last_checkpoint(folder) if state == "resume" else None
     try:
         trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
-        test_metrics = metrics_without_prefix(trainer.evaluate(test, metric_key_prefix="test"), "test") if test else {}
+        scored = test is not None and score_test
+        test_metrics = (
+            metrics_without_prefix(trainer.evaluate(test, metric_key_prefix="test"), "test") if scored else {}
+        )
     except ValueError:
         # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
         if manifest.last_checkpoint(folder) is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            manifest.empty_folder(folder)
         raise
     if use_cache is not None:
         trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
@@ -230,11 +275,12 @@ def _run(
         "arch": settings["model"]["arch"],
         "metric": metric,
         "validation": best_validation(trainer),
-        **({"test": test_metrics} if test is not None else {}),
+        **({"test": test_metrics} if scored else {}),
         "best_step": trainer.state.best_global_step,
         "steps": steps,
         "train_examples": len(train),
         "examples_seen": steps * section.global_batch_size,
+        "flops": None if flops is None else flops * steps * section.global_batch_size,
         "num_parameters": trainer.model.num_parameters(),
         "wall_seconds": round(clocks[0].seconds, 3),
         **(extra or {}),

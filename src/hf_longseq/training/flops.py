@@ -1,0 +1,82 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Floating-point operations of a training step, counted once per run on one batch by `torch.utils.flop_counter`.
+
+Counted, forward and backward: matrix products, convolutions, attention, and Fourier transforms as 5 n log2 n (half of
+that for real ones). Not counted: everything elementwise (norms, activations, gates, softmax outside of attention,
+recurrences that multiply and add), the optimiser, evaluation, and the recomputation that gradient checkpointing adds
+where the checkpointed code runs outside of autograd. A complex product counts as one of the same shape, though it
+takes four real ones. Read the figure as a measure to compare budgets by, not as the work of a device.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+
+def training_flops(
+    model: PreTrainedModel, collator: Callable, rows: Sequence[dict], device: torch.device
+) -> float | None:
+    """Floating-point operations of one forward and backward pass, per example.
+
+    Works on a copy of the model, so that neither gradients nor running statistics change, and leaves the random
+    generators of torch as they were.
+
+    Args:
+        model: The model that is to be trained.
+        collator: Makes a batch with labels from the rows; must draw nothing from a state of its own.
+        rows: Examples of one batch; longer ones cost more, and all are padded to the longest.
+        device: Where to run.
+
+    Returns:
+        The count divided by the number of rows, or None where the model cannot be counted (said in the log).
+    """
+    devices = [device] if device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            twin = copy.deepcopy(model).to(device).train()
+            if getattr(twin.config, "use_cache", None):
+                twin.config.use_cache = False
+            batch = {name: tensor.to(device) for name, tensor in collator(list(rows)).items()}
+            with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
+                twin(**batch).loss.backward()
+        return counter.get_total_flops() / len(rows)
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        logger.info(f"the operations of {type(model).__name__} could not be counted: {error}")
+        return None
+
+
+def _also_counted() -> dict:
+    """What torch leaves out: attention on a processor, and Fourier transforms."""
+    aten = torch.ops.aten
+    names = {
+        "_scaled_dot_product_flash_attention_for_cpu": lambda q, k, v, *_, out_shape=None, **__: (
+            2 * _attention(q, k, v)
+        ),
+        # Scores are computed anew, then four products for the gradients of q, k, v and the weights.
+        "_scaled_dot_product_flash_attention_for_cpu_backward": (
+            lambda grad, q, k, v, *_, out_shape=None, **__: 5 * _attention(q, k, v)
+        ),
+        "_fft_r2c": lambda x, dim, *_, out_shape=None, **__: _fourier(x, dim) // 2,
+        "_fft_c2r": lambda x, dim, *_, out_shape=None, **__: _fourier(out_shape, dim) // 2,
+        "_fft_c2c": lambda x, dim, *_, out_shape=None, **__: _fourier(x, dim),
+    }
+    return {getattr(aten, name): count for name, count in names.items() if hasattr(aten, name)}
+
+
+def _attention(query, key, value) -> int:
+    """One product of B x H score matrices: query (B, H, Lq, D), key (B, H, Lk, D)."""
+    batch, heads, length, width = query
+    return 2 * batch * heads * length * key[-2] * max(width, value[-1])
+
+
+def _fourier(shape, dims) -> int:
+    points = math.prod(shape[dim] for dim in dims)
+    return int(5 * math.prod(shape) * math.log2(max(points, 2)))
