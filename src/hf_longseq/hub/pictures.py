@@ -1,14 +1,12 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures for a model card: the learning curve, and the kernels that state-space layers learned."""
+"""Pictures for a model card: the learning curve, and the kernels that recurrent layers learned."""
 
 from pathlib import Path
 
 import torch
 
 from hf_longseq.hub.run_folder import Run
-from hf_longseq.models.ssm_convolution import mode_kernel
-from hf_longseq.models.ssm_scan import kernel
 
 CURVE, KERNELS = "learning_curve.png", "kernels.png"
 CHANNELS, LAGS = 4, 256
@@ -57,15 +55,8 @@ def _learning_curve(pyplot, run: Run):
 @torch.no_grad()
 def learned_kernels(model) -> list[torch.Tensor]:
     """Convolution kernels (channels, lags) of each layer that has any: what an input does to later outputs."""
-    found = []
-    for layer in getattr(model, model.base_model_prefix, model).layers:
-        mixer = layer.mixer
-        if hasattr(mixer, "discrete_system") and hasattr(mixer, "output_C"):
-            found.append(kernel(*mixer.discrete_system(), LAGS)[0, :CHANNELS])
-        elif hasattr(mixer, "mode_weight_W"):
-            decay, frequency = mixer.mode_decay_root.float().square(), mixer.mode_frequency.float()
-            found.append(mode_kernel(mixer.mode_weight_W[0, :CHANNELS].float(), decay, frequency, LAGS))
-    return [taps.float().cpu() for taps in found]
+    mixers = [layer.mixer for layer in getattr(model, model.base_model_prefix, model).layers]
+    return [mixer.kernel(LAGS)[0, :CHANNELS].float().cpu() for mixer in mixers if hasattr(mixer, "kernel")]
 
 
 def _kernels(pyplot, model):

@@ -67,6 +67,17 @@ class DLRMixer(nn.Module):
         init.copy_(self.mode_weight_W, complex_normal(*self.mode_weight_W.shape[:-1], variance=2 / modes))
         init.normal_(self.skip_D)
 
+    def kernel(self, length: int) -> torch.Tensor:
+        """What an input adds to the outputs j positions after it (row 0) and before it (row 1), without D: (D, H, L)
+        for j = 0 ... L - 1, float32. The present is in row 0 alone."""
+        taps_DHL = self._taps(*self._modes(), length)
+        return torch.cat((taps_DHL[:1], F.pad(taps_DHL[1:], (1, 0))[..., :length]))
+
+    def _taps(self, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int) -> torch.Tensor:
+        """Kernels (D, H, L); the second begins one position ahead."""
+        weight_DHN2 = self.mode_weight_W.float()
+        return mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length).view(*weight_DHN2.shape[:2], length)
+
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -102,8 +113,7 @@ class DLRMixer(nn.Module):
             return torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
 
         decay_N, omega_N = self._modes()
-        kernel_DHL = mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length)
-        kernel_DHL = kernel_DHL.view(*weight_DHN2.shape[:2], length)
+        kernel_DHL = self._taps(decay_N, omega_N, length)
         # the skip is lag 0 of the kernel
         skip_DHL = F.pad(skip_H[None, :, None], (0, length - 1, 0, 0, 0, weight_DHN2.shape[0] - 1))
         y_HBL = long_convolution(u_HBL, kernel_DHL + skip_DHL)

@@ -23,7 +23,7 @@ from .longseq_heads import (
 from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
-from .ssm_mimo import MimoSystem, lecun_normal, mimo_scan
+from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, mimo_scan
 from .ssm_step import check_finite
 
 
@@ -80,6 +80,15 @@ class LRUMixer(nn.Module):
         lam_N2 = torch.stack((modulus * phase.cos(), modulus * phase.sin()), dim=-1)
         input_NH2 = gamma.exp()[:, None, None] * self.input_B.to(dtype)
         return MimoSystem(lam_N2, input_NH2, self.output_C.to(dtype), self.skip_D.to(dtype))
+
+    def kernel(self, length: int) -> torch.Tensor:
+        """What a channel adds to itself j positions later (row 0) and earlier (row 1), without D: (D, H, L) for
+        j = 0 ... L - 1. The present is in both rows."""
+        return mimo_kernel(self.discrete_system(), length)
+
+    def kernel_norm(self, length: int) -> torch.Tensor:
+        """Norm of what all channels add to one, laid out as :meth:`kernel`."""
+        return mimo_kernel_norm(self.discrete_system(), length)
 
     def forward(
         self,

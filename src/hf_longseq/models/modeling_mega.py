@@ -84,6 +84,12 @@ class MegaMixer(nn.Module):
         init.normal_(self.affine_scale, std=0.02)
         init.zeros_(self.affine_shift)
 
+    def kernel(self, length: int) -> torch.Tensor:
+        """Weights of the moving average j positions after an input (row 0) and before it (row 1), without omega:
+        (D, H, L) for j = 0 ... L - 1. The present is in both rows."""
+        taps = min(length, self.ema.truncation or length)
+        return F.pad(self.ema.kernel(taps), (0, length - taps)).unflatten(0, (-1, self.config.hidden_size))
+
     def forward(
         self,
         hidden_states: torch.Tensor,

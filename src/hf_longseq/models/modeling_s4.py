@@ -24,7 +24,7 @@ from .longseq_heads import (
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
-from .ssm_scan import chunked_scan
+from .ssm_scan import chunked_scan, kernel
 from .ssm_step import DiscreteSystem, check_finite, discretise, real_readout, step
 
 
@@ -91,6 +91,12 @@ class S4Mixer(nn.Module):
         p_Hn2 = low_rank[0].repeat(repeats, 1, 1) if low_rank else None
         system = discretise(log_dt, w_Hn2, b_Sn2.repeat(repeats, 1, 1), p_Hn2)
         return system, real_readout(self.output_C.float())
+
+    def kernel(self, length: int) -> torch.Tensor:
+        """What an input adds to the outputs j positions after it (row 0) and before it (row 1), without D: (D, H, L)
+        for j = 0 ... L - 1, float32. The present is in row 0 alone."""
+        taps_DHL = kernel(*self.discrete_system(), length)
+        return torch.cat((taps_DHL[:1], F.pad(taps_DHL[1:], (1, 0))[..., :length]))
 
     def forward(
         self,

@@ -25,7 +25,7 @@ from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_init import as_pairs, hippo_legs, log_uniform
-from .ssm_mimo import MimoSystem, lecun_normal, mimo_scan
+from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, mimo_scan
 from .ssm_step import check_finite
 
 
@@ -134,6 +134,15 @@ class S5Mixer(nn.Module):
         input_PH2 = torch.stack((gain[0] * b_real - gain[1] * b_imag, gain[0] * b_imag + gain[1] * b_real), dim=-1)
         factor = 2 if self.config.conjugate_symmetry else 1
         return MimoSystem(lam_P2, input_PH2, factor * self.output_C.to(dtype), self.skip_D.to(dtype))
+
+    def kernel(self, length: int) -> torch.Tensor:
+        """What a channel adds to itself j positions later (row 0) and earlier (row 1), without D: (D, H, L) for
+        j = 0 ... L - 1. The present is in both rows."""
+        return mimo_kernel(self.discrete_system(), length)
+
+    def kernel_norm(self, length: int) -> torch.Tensor:
+        """Norm of what all channels add to one, laid out as :meth:`kernel`."""
+        return mimo_kernel_norm(self.discrete_system(), length)
 
     def forward(
         self,

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from transformers.utils.generic import maybe_autocast
 
 from .ssm_cache import RecurrentLayer
+from .ssm_convolution import mode_kernel
 from .ssm_step import check_state
 
 CHUNK_LENGTH = 32
@@ -100,6 +101,29 @@ def diagonal_scan(
         (2, P, B, L), differentiable once in the first three arguments.
     """
     return _DiagonalScan.apply(drive_2PBL, lam_P2, first_2PB, reverse)
+
+
+def mimo_kernel(system: MimoSystem, length: int) -> torch.Tensor:
+    """Impulse responses of every channel to itself, Re(C lam^j B)_hh for j = 0 ... length - 1: (D, H, length)."""
+    weights = torch.view_as_complex(system.readout_DHP2) * torch.view_as_complex(system.input_PH2).t()
+    lam = torch.view_as_complex(system.lam_P2)
+    decay_P = -lam.abs().clamp(min=torch.finfo(lam.real.dtype).tiny).log()
+    taps = mode_kernel(torch.view_as_real(weights).flatten(0, 1), decay_P, lam.angle(), length)
+    return taps.view(*weights.shape[:2], length)
+
+
+def mimo_kernel_norm(system: MimoSystem, length: int) -> torch.Tensor:
+    """Norm over all input channels of their impulse responses at each output channel: (D, H, length)."""
+    lam = torch.view_as_complex(system.lam_P2)
+    weight_2PH = torch.cat((system.input_PH2[..., 0], -system.input_PH2[..., 1]))
+    readout_DHP = torch.view_as_complex(system.readout_DHP2)
+    norms = []
+    for start in range(0, length, CHUNK_LENGTH):
+        exponents = torch.arange(start, min(start + CHUNK_LENGTH, length), device=lam.device)
+        turned_DTHP = readout_DHP[:, None] * torch.pow(lam.to(torch.complex128), exponents[:, None, None]).to(lam)
+        responses = torch.cat((turned_DTHP.real, turned_DTHP.imag), dim=-1) @ weight_2PH
+        norms.append(responses.norm(dim=-1))
+    return torch.cat(norms, dim=1).transpose(1, 2)
 
 
 class _DiagonalScan(torch.autograd.Function):
