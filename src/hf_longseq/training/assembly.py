@@ -5,7 +5,6 @@
 Everything that can be wrong with a recipe is found here, before a folder is made or a step is taken.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from hf_longseq.data.collators import (
 from hf_longseq.data.task import TaskSpec, limit_examples, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
+from hf_longseq.training import processes
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
 from hf_longseq.training.manifest import CHECKPOINTS
 from hf_longseq.training.recipe import Recipe, config_class_of
@@ -192,12 +192,13 @@ def training_arguments(
     section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str, pair: bool = False
 ) -> TrainingArguments:
     """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes."""
-    processes = int(os.environ.get("WORLD_SIZE", 1))
-    micro = section.micro_batch_size or max(section.global_batch_size // processes, 1)
-    if section.global_batch_size % (micro * processes):
+    number = processes.count()
+    micro = section.micro_batch_size or section.global_batch_size // number
+    if not micro or section.global_batch_size % (micro * number):
         raise HfLongSeqError(
-            f"{section.section}.global_batch_size={section.global_batch_size} cannot be shared by {processes} "
-            f"processes of {micro} examples: change it, or set micro_batch_size."
+            f"{section.section}.global_batch_size={section.global_batch_size} cannot be shared by {number} processes"
+            f"{f' that take {micro} examples at a time' if section.micro_batch_size else ''}: make it a multiple of "
+            f"{number * (section.micro_batch_size or 1)}, or change the number of processes."
         )
     every = section.eval_steps or max(1, steps // 10)
     return TrainingArguments(
@@ -205,7 +206,7 @@ def training_arguments(
         max_steps=steps,
         per_device_train_batch_size=micro,
         per_device_eval_batch_size=section.eval_batch_size or micro,
-        gradient_accumulation_steps=section.global_batch_size // (micro * processes),
+        gradient_accumulation_steps=section.global_batch_size // (micro * number),
         learning_rate=section.learning_rate,
         weight_decay=section.weight_decay,
         adam_beta2=section.adam_beta2,
@@ -223,7 +224,7 @@ def training_arguments(
         eval_steps=every,
         save_strategy="steps",
         save_steps=every,
-        save_total_limit=1,
+        save_total_limit=2,
         load_best_model_at_end=True,
         metric_for_best_model=metric,
         greater_is_better=greater_is_better(metric),

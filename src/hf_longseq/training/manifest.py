@@ -11,16 +11,19 @@
 Each file is written whole or not at all.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import shutil
+import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
 import yaml
 
 from hf_longseq.errors import HfLongSeqError
@@ -38,6 +41,9 @@ RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
 )
 CHECKPOINTS = "checkpoints"
 SPLITS = "splits.json"
+LOCK = ".lock"
+# What a killed process leaves behind (the workers that prepared its batches) notices its end within this time.
+SECONDS_TO_DIE = 30
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
@@ -107,14 +113,80 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
                 f"output_dir {folder} holds another run ({difference}): choose another output_dir, or add --overwrite."
             )
         return "finished" if (folder / finished).is_file() else "resume"
-    if found is None and folder.is_dir() and any(folder.iterdir()):
+    if found is None and folder.is_dir() and _content(folder):
         # Not even --overwrite deletes what this package did not write.
         raise HfLongSeqError(f"output_dir {folder} holds files that are no run: choose an empty or a new folder.")
-    if found is not None:
-        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    empty_folder(folder)
     write_yaml(folder / RESOLVED, settings)
     return "new"
+
+
+@contextlib.contextmanager
+def holding(folder: str | os.PathLike) -> Iterator[None]:
+    """Keep every other command out of an output folder; the system itself lets go when this process is killed.
+
+    Raises:
+        HfLongSeqError: If another process holds the folder, or the name is that of a file.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=SECONDS_TO_DIE if _holder_is_dead(path) else 0)
+    except filelock.Timeout:
+        raise HfLongSeqError(
+            f"output_dir {folder} is in use by another command ({_read_text(path) or 'of unknown number'}): let it "
+            "end, or choose another output_dir."
+        ) from None
+    try:
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        yield
+    finally:
+        # Removed while still held: whoever waits for this very file sees that it has no name any more.
+        path.unlink(missing_ok=True)
+        lock.release()
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _holder_is_dead(lock: Path) -> bool:
+    """Whether the process named in a lock ran on this machine and is no more."""
+    words = _read_text(lock).split()
+    if len(words) != 4 or words[3] != socket.gethostname():
+        return False
+    try:
+        os.kill(int(words[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _content(folder: Path) -> list[Path]:
+    """What lies in a run folder besides the lock."""
+    return [path for path in folder.iterdir() if path.name != LOCK] if folder.is_dir() else []
+
+
+def empty_folder(folder: str | os.PathLike) -> None:
+    """Delete what a run folder holds, except for the lock of the command that does so."""
+    # The settings, by which the folder is known as a run, go last: a kill in between leaves a run to overwrite.
+    for path in sorted(_content(Path(folder)), key=lambda path: path.name == RESOLVED):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def first_difference(old: Any, new: Any, where: str = "") -> str | None:
@@ -129,6 +201,29 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
                 return difference
         return None
     return None if old == new else f"{where} is {old} there, {new} here"
+
+
+def path_from(run: str | os.PathLike, other: str | os.PathLike) -> str:
+    """How a run names another folder: relative to itself if both lie in one folder, which then may move; else in full.
+
+    A name on the Hub, which is no folder, stays as it is.
+    """
+    run, there = Path(run).resolve(), Path(other).resolve()
+    if not there.is_dir():
+        return str(other)
+    return Path(os.path.relpath(there, run)).as_posix() if there.is_relative_to(run.parent) else str(there)
+
+
+def started_from(run: str | os.PathLike, settings: dict) -> Path | None:
+    """The folder whose weights a run started from, if it is still there and still holds them."""
+    recorded = settings["run"].get("init_from")
+    if not recorded:
+        return None
+    # The second place is that of a run copied out of its comparison; the last is how older runs were recorded.
+    for place in (Path(run, recorded), Path(run).parent / "runs" / Path(recorded).name, Path(recorded)):
+        if place.is_dir() and weights_hash(place) == settings["run"].get("init_weights"):
+            return place
+    return None
 
 
 def environment() -> dict[str, Any]:
@@ -149,6 +244,7 @@ def environment() -> dict[str, Any]:
         "cpu": cpu_name(),
         "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "processes": int(os.environ.get("WORLD_SIZE", 1)),
         "gpu": gpus,
     }
 

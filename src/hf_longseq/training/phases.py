@@ -146,7 +146,7 @@ def finetune(
         redraw_parameters(model, recipe.model.init_normal)
     else:
         model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
-        run |= {"init_from": str(init_from), "init_weights": manifest.weights_hash(init_from)}
+        run |= {"init_from": manifest.path_from(output_dir, init_from), "init_weights": manifest.weights_hash(init_from)}
     settings = recipe.to_dict()
     return _run(
         Path(output_dir),
@@ -221,21 +221,24 @@ def _run_held(
     record = manifest.data_record(used, data.spec, settings["data"])
     processes.check_same("the data", record["splits"], "copy the same files to every machine.")
 
-    def open_folder() -> tuple[str, Path | None]:
+    def open_folder() -> tuple[str, Path | None, str]:
         state = manifest.claim_folder(folder, settings, overwrite)
+        resolved = (folder / manifest.RESOLVED).read_text(encoding="utf-8")
         if state == "finished":
-            return state, None
+            return state, None, resolved
         _check_same_data(folder, record)
         manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
         manifest.write_json(folder / manifest.DATA, {**record, "note": data.spec.note})
         if "source_row" in train.column_names:
             manifest.write_splits(folder / manifest.SPLITS, used)
-        return state, manifest.last_checkpoint(folder) if state == "resume" else None
+        return state, manifest.last_checkpoint(folder) if state == "resume" else None, resolved
 
-    state, resumed_from = processes.by_main(open_folder)
-    processes.check_folder_is_shared(folder, manifest.RESOLVED, settings)
+    state, resumed_from, resolved = processes.by_main(open_folder)
+    processes.check_folder_is_shared(folder, manifest.RESOLVED, resolved)
     if state == "finished":
-        listener(folder.name, steps, steps, None)
+        if processes.is_main():
+            listener(folder.name, steps, steps, None)
+            shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
         return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
 
     clock = WallClock()
@@ -251,12 +254,19 @@ def _run_held(
         train_dataset=train,
         eval_dataset=data.validation,
         ssm_learning_rate=section.ssm_learning_rate,
-        callbacks=[clock, ProgressReport(folder.name, listener, metric), StopOnNaN(section.section), *callbacks],
+        callbacks=[
+            clock,
+            ProgressReport(folder.name, listener, metric),
+            stop := survival.StopOnSignal(lambda text: listener(folder.name, trainer.state.global_step, steps, text)),
+            StopOnNaN(section.section),
+            *callbacks,
+        ],
         **trainer_parts,
     )
     trainer.remove_callback(PrinterCallback)
     try:
-        trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
+        with stop:
+            trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
         scored = test is not None and score_test
         test_metrics = (
             metrics_without_prefix(trainer.evaluate(test, metric_key_prefix="test"), "test") if scored else {}
@@ -285,15 +295,21 @@ def _run_held(
         "wall_seconds": round(clocks[0].seconds, 3),
         **(extra or {}),
     }
+    if test is not None:
+        result |= _chance(result, data, section, lambda text: listener(folder.name, steps, steps, text))
+    weights = trainer.whole_weights()
     if trainer.is_world_process_zero():
-        _finish(trainer, folder, result, data.spec)
+        _finish(trainer, folder, result, data.spec, weights)
+    processes.wait()  # none may look for the result before it is there
     return RunResult(folder, result)
 
 
-def _finish(trainer: LongSeqTrainer, folder: Path, result: dict[str, Any], spec: TaskSpec) -> None:
+def _finish(
+    trainer: LongSeqTrainer, folder: Path, result: dict[str, Any], spec: TaskSpec, weights: dict[str, Any] | None
+) -> None:
     """Save the chosen model, what prepares its inputs, and the records; `metrics.json`, the mark of a finished run,
     comes last."""
-    trainer.model.save_pretrained(folder)
+    trainer.model.save_pretrained(folder, state_dict=weights)
     # A text that a model is to continue must not be closed.
     processor = task_processor(spec, add_eos=not trainer.model.can_generate())
     if processor is not None:
@@ -302,8 +318,28 @@ def _finish(trainer: LongSeqTrainer, folder: Path, result: dict[str, Any], spec:
         entry for entry in trainer.state.log_history if "train_runtime" not in entry and "test_loss" not in entry
     ]
     manifest.write_json(folder / manifest.HISTORY, history)
+    for path in folder.iterdir():
+        if path.is_file():
+            manifest.sync(path)  # the mark of a finished run must not reach the disk before its weights
     manifest.write_json(folder / manifest.METRICS, result)
     shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)
+
+
+def _chance(result: dict[str, Any], data: TaskData, section: PhaseSection, tell) -> dict[str, Any]:
+    """Whether a classifier is right no more often than one that always says the most frequent class."""
+    accuracy = result["validation"].get("accuracy")
+    if data.spec.problem_type != "single_label_classification" or accuracy is None:
+        return {}
+    examples = len(data.validation)
+    chance = survival.chance_of(data.validation["labels"][:])
+    stuck = survival.at_chance(accuracy, chance, examples)
+    if stuck and processes.is_main():
+        tell(
+            f"stuck at chance: validation accuracy {accuracy:.3f}, the most frequent class alone gives {chance:.3f} "
+            f"({examples} examples); give it more steps (now {result['steps']}), another {section.section}."
+            f"learning_rate (now {section.learning_rate:g}), or pretrain first (hf-longseq spt)"
+        )
+    return {"chance": chance, "stuck_at_chance": stuck}
 
 
 def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:

@@ -16,17 +16,18 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch.nn import functional as F
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalPrediction
 from transformers.utils import logging
 
 from hf_longseq.metrics import load_metric
+from hf_longseq.training.sharding import ShardedTrainer
 
 logger = logging.get_logger(__name__)
 
 
-class LongSeqTrainer(Trainer):
+class LongSeqTrainer(ShardedTrainer):
     """A `Trainer` for the models of this package; other transformers models work with it too.
 
     Args:
