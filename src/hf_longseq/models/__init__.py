@@ -8,6 +8,7 @@ from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor
 from transformers.models.auto import modeling_auto
 from transformers.utils import is_vision_available
 
+from .configuration_adapter import AdapterConfig
 from .configuration_dlr import DLRConfig
 from .configuration_long_transformer import LongTransformerConfig
 from .configuration_lru import LRUConfig
@@ -16,6 +17,7 @@ from .configuration_s4 import S4Config
 from .configuration_s5 import S5Config
 from .feature_extraction_longseq import LongSeqFeatureExtractor
 from .image_processing_longseq import LongSeqImageProcessor
+from .modeling_adapter import AdapterForPreTraining, AdapterForSequenceClassification, AdapterModel
 from .modeling_dlr import (
     DLRForCausalLM,
     DLRForMaskedLM,
@@ -71,6 +73,10 @@ ARCHITECTURES = {
 
 __all__ = [
     "ARCHITECTURES",
+    "AdapterConfig",
+    "AdapterForPreTraining",
+    "AdapterForSequenceClassification",
+    "AdapterModel",
     "DLRConfig",
     "DLRForCausalLM",
     "DLRForMaskedLM",
@@ -148,3 +154,5 @@ _register(
     MegaConfig,
     (MegaModel, MegaForMaskedLM, MegaForCausalLM, MegaForPreTraining, MegaForSequenceClassification),
 )
+# any architecture of transformers behind our inputs and heads
+_register(AdapterConfig, (AdapterModel, AdapterForPreTraining, AdapterForSequenceClassification))

@@ -188,17 +188,8 @@ class LongSeqModel(LongSeqPreTrainedModel):
             return self.embed_tokens(input_ids)
         if input_values is None:
             raise ValueError("this model reads real values; pass input_values (or inputs_embeds), not input_ids.")
-        if input_values.ndim == 2:
-            input_values = input_values[..., None]
-        check_values(input_values, self.config.num_channels)
-        input_values = input_values.to(self.embed_values.weight.dtype)
-        if bool_masked_pos is None:
-            flags_BL1 = torch.zeros_like(input_values[..., :1])
-        else:
-            flags_BL1 = bool_masked_pos[..., None].to(input_values.dtype)
-            # zeroed here as well, so that a caller's own mask cannot leak what it hides
-            input_values = input_values * (1 - flags_BL1)
-        return self.embed_values(torch.cat([input_values, flags_BL1], dim=-1))
+        dtype = self.embed_values.weight.dtype
+        return self.embed_values(flagged_values(input_values, bool_masked_pos, self.config.num_channels, dtype))
 
     def make_cache(self) -> Cache:
         """An empty cache for causal inference."""
@@ -271,6 +262,23 @@ class LongSeqModel(LongSeqPreTrainedModel):
         return BaseModelOutputWithPast(
             last_hidden_state=hidden_states, past_key_values=past_key_values if use_cache else None
         )
+
+
+def flagged_values(
+    input_values: torch.Tensor, bool_masked_pos: torch.Tensor | None, num_channels: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """Values (B, L, C), or (B, L) of one channel, with the mask flag as one more channel: (B, L, C + 1)."""
+    if input_values.ndim == 2:
+        input_values = input_values[..., None]
+    check_values(input_values, num_channels)
+    input_values = input_values.to(dtype)
+    if bool_masked_pos is None:
+        flags_BL1 = torch.zeros_like(input_values[..., :1])
+    else:
+        flags_BL1 = bool_masked_pos[..., None].to(dtype)
+        # zeroed here as well, so that a caller's own mask cannot leak what it hides
+        input_values = input_values * (1 - flags_BL1)
+    return torch.cat([input_values, flags_BL1], dim=-1)
 
 
 def full_auto_map(stem: str, prefix: str) -> dict[str, str]:
