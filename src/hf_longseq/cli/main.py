@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 
+from hf_longseq.cli import launch
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.version import __version__
 
@@ -38,20 +39,39 @@ def main(argv: list[str] | None = None) -> int:
             raise HfLongSeqError(
                 f"there is no command {argv[0]!r}{did_you_mean(argv[0], COMMANDS)}: use one of {', '.join(COMMANDS)}."
             )
-        importlib.import_module(f"hf_longseq.cli.{argv[0]}").run(argv[1:])
-        return 0
+        return _run(argv[0], argv[1:])
     except KeyboardInterrupt:
+        if not launch.speaks():
+            return 130
         print(
             "\nhf-longseq: interrupted; a training command goes on from its last checkpoint when it is given again.",
             file=sys.stderr,
         )
         return 130
     except (ValueError, OSError, ImportError) as error:
+        if not launch.speaks():
+            return 2
         if os.environ.get("HF_LONGSEQ_TRACEBACK"):
             raise
         hint = "" if isinstance(error, HfLongSeqError) else " (HF_LONGSEQ_TRACEBACK=1 shows where)"
         print(f"hf-longseq: error: {' '.join(str(error).split())}{hint}", file=sys.stderr)
         return 2
+
+
+def _run(command: str, words: list[str]) -> int:
+    """Run a command here, or in as many processes as it asks for."""
+    module = importlib.import_module(f"hf_longseq.cli.{command}")
+    if command not in (*launch.TRAINING, "compare") or {"-h", "--help"} & set(words):
+        module.run(words)
+        return 0
+    words, number, configuration = launch.take_options(command, words)
+    if launch.is_launched():
+        launch.run_as_one_of_several(module.run, words)
+        return 0
+    if number is not None and number > 1:
+        return launch.launch([command, *words], number, configuration)
+    module.run(words)
+    return 0
 
 
 def usage() -> str:

@@ -98,6 +98,9 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
     parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
+    several = parser.add_argument_group("several GPUs or processes of one machine (more machines: docs/launching.md)")
+    several.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]")
+    several.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]")
     own = parser.add_argument_group("your own data (task own-data)")
     own.add_argument("--data", metavar="SOURCE", help="csv, tsv, jsonl, parquet, npy, npz, folder, or Hub id")
     for name, text in OWN_DATA.items():

@@ -1,0 +1,117 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`--num_processes N`: the same command in N processes of this machine, through accelerate's launcher.
+
+The processes themselves are those of `accelerate launch -m hf_longseq ...`, which serves several machines too.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from hf_longseq import launch as configurations
+from hf_longseq.cli.options import normalise
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.arguments import convert
+
+# The commands that can be given to several processes.
+TRAINING = ("pretrain", "finetune", "spt")
+
+
+def take_options(command: str, argv: list[str]) -> tuple[list[str], int | None, str]:
+    """Take the launcher's options out of a command's words: the other words, the number, the configuration."""
+    taken: dict[str, str] = {}
+    rest = []
+    words = iter(argv)
+    for word in words:
+        name, *value = normalise([word])
+        if name in ("--num_processes", "--launch_config"):
+            taken[name[2:]] = value[0] if value else next(words, "")
+        else:
+            rest.append(word)
+    number = convert(taken["num_processes"], int, "num_processes") if "num_processes" in taken else None
+    if number is not None and number < 1:
+        raise HfLongSeqError(f"num_processes is {number}: give 1 or more.")
+    if (number or is_launched()) and command not in TRAINING:
+        raise HfLongSeqError(
+            f"{command} does not train one model with several processes: use --jobs, which shares out its runs."
+        )
+    if "launch_config" in taken and number is None:
+        raise HfLongSeqError("launch_config is given without num_processes: say how many processes to start.")
+    return rest, number, taken.get("launch_config", "ddp")
+
+
+def is_launched() -> bool:
+    """Whether a launcher started this process together with others."""
+    return int(os.environ.get("WORLD_SIZE", 1)) > 1
+
+
+def launch(argv: list[str], number: int, configuration: str) -> int:
+    """Run the command in `number` processes and return the exit code of the first that failed, or 0."""
+    path = configurations.find(configuration)
+    import torch
+    from accelerate.commands.launch import launch_command, launch_command_parser
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    accelerators = torch.accelerator.device_count()
+    if torch.accelerator.is_available() and number > accelerators:
+        raise HfLongSeqError(
+            f"num_processes is {number}, but this machine has {accelerators} devices: give at most that many."
+        )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // number)))
+    # The processes say themselves what went wrong; the launcher's account of it is about the launcher.
+    for name in ("torch.distributed.elastic", "torch.distributed.run"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    words = ["--config_file", str(path), "--num_processes", str(number), "--num_machines", "1", "--machine_rank", "0"]
+    words += ["--main_process_port", "0", "--num_cpu_threads_per_process", os.environ["OMP_NUM_THREADS"]]
+    try:
+        launch_command(launch_command_parser().parse_args([*words, "-m", "hf_longseq", *argv]))
+    except ChildFailedError as error:
+        number, failure = error.get_first_failure()
+        if failure.exitcode < 0:
+            print(
+                f"hf-longseq: error: process {number} was ended by signal {-failure.exitcode} (out of memory?); give "
+                "the same command again to go on from the last checkpoint.",
+                file=sys.stderr,
+            )
+        return failure.exitcode if failure.exitcode > 0 else 1
+    except SignalException as stop:
+        return 128 + int(stop.sigval)  # the processes have said that they were interrupted
+    return 0
+
+
+def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) -> None:
+    """Run a command in this process of several: the main one shows what it prints, the first to fail says why."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    from hf_longseq.training import processes
+
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        processes.end_with_parent()
+    processes.join()
+    try:
+        if processes.is_main():
+            run(words)
+        else:
+            with open(os.devnull, "w", encoding="utf-8") as nowhere:
+                with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                    run(words)
+    except (ValueError, OSError, ImportError):
+        raise
+    except Exception:
+        # A lost connection is how the others learn of the first failure.
+        if not processes.speaks():
+            sys.exit(2)
+        raise
+
+
+def speaks() -> bool:
+    """Whether this process is to say what went wrong; of several, the first that failed does."""
+    if not is_launched():
+        return True
+    from hf_longseq.training import processes
+
+    return processes.speaks()
