@@ -1,0 +1,48 @@
+"""Every result quoted in the documentation, a mean with its deviation, is that of some run kept in results/."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*.md"), ROOT / "CHANGELOG.md")
+    if "±" in page.read_text(encoding="utf-8")
+]
+QUOTED = re.compile(r"(\d+\.\d+) ± (\d+\.\d+)")
+
+
+def kept_results() -> set[str]:
+    """All means and deviations in results/, as percentages and as plain numbers, with the digits that pages show."""
+    found = set()
+    for path in ROOT.glob("results/**/results.json"):
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            for scale, digits in ((100, 1), (1, 2), (1, 3), (1, 4)):
+                found.add(f"{scale * row['mean']:.{digits}f} ± {scale * row['std']:.{digits}f}")
+    return found
+
+
+def test_there_are_results_to_quote():
+    assert len(kept_results()) > 10
+    assert ROOT / "README.md" in PAGES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_quoted_result_has_a_run(page):
+    kept = kept_results()
+    quoted = {f"{mean} ± {deviation}" for mean, deviation in QUOTED.findall(page.read_text(encoding="utf-8"))}
+    assert quoted, f"{page} shows ± in a form that this test does not read"
+    unknown = sorted(quoted - kept)
+    assert not unknown, f"{page.name} quotes {unknown}, which no results.json under results/ holds"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("results/**/results.json")), ids=lambda path: path.parent.name)
+def test_results_are_consistent_and_name_no_place_of_a_machine(path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r'"/(?:home|root|tmp|work|Users)/', text)
+    for row in json.loads(text)["rows"]:
+        assert len(row["values"]) == len(row["seeds"])
+        assert abs(sum(row["values"]) / len(row["values"]) - row["mean"]) < 1e-9
