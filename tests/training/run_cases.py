@@ -1,0 +1,82 @@
+"""Runs of the toy tasks, in this process or in several: `python run_cases.py CASES.json [--fsdp]` under a launcher.
+
+A case is a mapping: phase ("pretrain" or "finetune"), task, arch, sections of a recipe, output_dir, and, if wanted,
+init_from and stop_at (the step before which every process stops, as a kill would have it).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+NAMES = ("waves", "heights", "tags", "twins")
+
+
+def add_toy_tasks() -> None:
+    """Put the toy tasks into the task table of this process."""
+    from hf_longseq.data.task import TASKS, TaskEntry
+
+    for name in NAMES:
+        TASKS[name] = TaskEntry(f"toy_tasks:{name}", "toy", "generated", "32 rows")
+
+
+def run_case(case: dict) -> dict | None:
+    """Run one case; its metrics, or None if it was stopped."""
+    from hf_longseq.training import Recipe, finetune, pretrain
+    from hf_longseq.training.trainer import ProgressReport
+
+    sections = {name: dict(values) for name, values in case["sections"].items()}
+    sections.setdefault("data", {})["task"] = case["task"]
+    sections.setdefault("model", {})["arch"] = case["arch"]
+    recipe = Recipe.load(None, sections, tiny=True)
+    step_end = ProgressReport.on_step_end
+
+    def stop(self, args, state, control, **kwargs):
+        step_end(self, args, state, control, **kwargs)
+        if state.global_step == case.get("stop_at"):
+            raise KeyboardInterrupt
+
+    ProgressReport.on_step_end = stop
+    try:
+        if case["phase"] == "pretrain":
+            return pretrain(recipe, case["output_dir"]).metrics
+        return finetune(recipe, case["output_dir"], init_from=case.get("init_from")).metrics
+    except KeyboardInterrupt:
+        return None
+    finally:
+        ProgressReport.on_step_end = step_end
+
+
+def shard_on_cpu() -> None:
+    """Let accelerate shard a model (FSDP2) on the CPU, which it does for accelerators only."""
+    from accelerate.state import DistributedType, PartialState
+
+    os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
+    PartialState._prepare_backend = lambda self, *args, **kwargs: ("gloo", DistributedType.MULTI_GPU)
+    torch.accelerator.is_available = lambda: True  # or the CPU is asked for, where accelerate does not shard
+
+
+def launch(cases: list[dict], folder: Path, number: int = 2, config: str = "ddp", port: int = 0) -> None:
+    """Run the cases in `number` processes started by accelerate's launcher."""
+    from hf_longseq import launch as configurations
+
+    path = folder / f"cases-{config}.json"
+    path.write_text(json.dumps(cases))
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(configurations.find(config))]
+    command += ["--num_processes", str(number), "--main_process_port", str(port), "--num_cpu_threads_per_process", "1"]
+    command += [__file__, str(path), *(["--fsdp"] if config == "fsdp2" else [])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-6000:]
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    torch.set_num_threads(1)
+    if "--fsdp" in sys.argv:
+        shard_on_cpu()
+    add_toy_tasks()
+    for case in json.loads(Path(sys.argv[1]).read_text()):
+        run_case(case)

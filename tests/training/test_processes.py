@@ -1,0 +1,79 @@
+"""Two processes train as one does: losses, weights, metrics, checkpoints; on the CPU with gloo."""
+
+import json
+
+import pytest
+import torch
+from run_cases import launch, run_case
+from safetensors.torch import load_file
+
+UNEVEN = {"train_examples": 37}  # 37 examples in global batches of 8: an epoch ends with 5, of which a process gets 1
+PHASE = {"global_batch_size": 8, "micro_batch_size": 2, "max_steps": 12, "eval_steps": 4, "num_train_epochs": 3}
+EQUAL = [
+    ("pretrain", "waves", "s4", {}),
+    ("pretrain", "waves", "transformer", {"pretrain": {"objective": "causal", "num_levels": 8}}),
+    ("pretrain", "twins", "transformer", {}),
+    ("pretrain", "tags", "s4", {"pretrain": {"span_length": 3, "num_workers": 1}}),
+    ("finetune", "tags", "s4", {}),
+    ("finetune", "heights", "transformer", {}),
+    ("finetune", "twins", "s4", {}),
+]
+DROPOUT = {"model": {"dropout": 0.2}}
+
+
+def case(folder, phase, task, arch, more=None, **options):
+    sections = {"data": dict(UNEVEN), "pretrain": dict(PHASE), "finetune": dict(PHASE)}
+    for name, values in (more or {}).items():
+        sections[name] = {**sections.get(name, {}), **values}
+    return {"phase": phase, "task": task, "arch": arch, "sections": sections, "output_dir": str(folder), **options}
+
+
+def curve(folder):
+    history = json.loads((folder / "history.json").read_text())
+    return [entry["loss"] for entry in history if "loss" in entry]
+
+
+def name_of(phase, task, arch, more):
+    return f"{phase}-{task}-{arch}"
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Each case run by one process, which accumulates, and by two."""
+    folder = tmp_path_factory.mktemp("processes")
+    two = [case(folder / "two" / name_of(*one), *one) for one in EQUAL]
+    stopped = ("pretrain", "waves", "s4", DROPOUT)
+    two += [
+        case(folder / "two" / "straight", *stopped),
+        case(folder / "two" / "stopped", *stopped, stop_at=11),
+        case(folder / "two" / "stopped", *stopped),
+    ]
+    launch(two, folder)
+    return folder
+
+
+def assert_close(first, second, tolerance):
+    first, second = (load_file(folder / "model.safetensors") for folder in (first, second))
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], atol=tolerance, rtol=tolerance, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", EQUAL, ids=lambda one: name_of(*one))
+def test_two_processes_have_the_losses_of_one_that_accumulates(pairs, one):
+    alone, shared = pairs / "one" / name_of(*one), pairs / "two" / name_of(*one)
+    metrics = run_case(case(alone, *one))
+    assert len(curve(alone)) == 12
+    assert curve(shared) == pytest.approx(curve(alone), abs=1e-5)
+    assert_close(alone, shared, 1e-4)
+    other = json.loads((shared / "metrics.json").read_text())
+    for split in {"validation", "test"} & set(metrics):
+        assert other[split] == pytest.approx(metrics[split], abs=1e-5), split
+    assert json.loads((shared / "environment.json").read_text())["processes"] == 2
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_from_a_checkpoint_to_the_same_weights(pairs):
+    assert_close(pairs / "two" / "straight", pairs / "two" / "stopped", 0)
+    assert curve(pairs / "two" / "straight") == curve(pairs / "two" / "stopped")
