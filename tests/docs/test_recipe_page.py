@@ -1,0 +1,17 @@
+"""The page of the recipes says what the YAML files say."""
+
+from pathlib import Path
+
+from hf_longseq import recipes
+from hf_longseq.analysis.recipe_page import recipe_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == recipe_page(), "run scripts/write_recipe_page.py"
+
+
+def test_no_recipe_is_left_out():
+    text = PAGE.read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in text for name in recipes.names())
