@@ -10,8 +10,9 @@ from hf_longseq.training.comparison import results_table
 from hf_longseq.training.plots import draw
 
 ROW = {
-    "arch", "init", "objective", "seeds", "values", "mean", "std", "train_examples", "pretrain_steps",
-    "finetune_steps", "wall_seconds",
+    "arch", "init", "objective", "fraction", "grid", "seeds", "values", "mean", "std", "validation_values",
+    "validation_mean", "train_examples", "pretrain_examples", "pretrain_steps", "finetune_steps", "examples_seen",
+    "flops", "num_parameters", "wall_seconds", "runs", "pretrain_runs",
 }  # fmt: skip
 
 
@@ -25,7 +26,8 @@ def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(ti
     comparison = spt([recipe, other], tmp_path / "out", seeds=[0, 1])
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results == comparison.results
-    assert set(results) == {"task", "metric", "rows", "environment"}
+    assert set(results) == {"task", "metric", "rows", "candidates", "failed", "unfinished", "environment"}
+    assert results["failed"] == results["unfinished"] == []
     assert [(row["arch"], row["init"]) for row in results["rows"]] == [
         (arch, init) for arch in ("s4", "transformer") for init in ("scratch", "spt", "scratch-tied")
     ]

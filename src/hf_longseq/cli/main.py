@@ -12,12 +12,14 @@ from hf_longseq.version import __version__
 
 COMMANDS = {
     "spt": "compare training from scratch with self-pretraining, over seeds, under one budget",
+    "compare": "any architectures, over seeds, grids of settings and fractions of the labels",
     "pretrain": "train a model to restore the inputs of a task",
     "finetune": "train a classifier from a pretrained checkpoint, or from scratch",
     "evaluate": "score a finished run on a split",
     "predict": "classify examples of a split or of a file",
     "publish": "put a finished run on the Hugging Face Hub",
     "convert": "open a checkpoint of the official code as one of ours",
+    "kernels": "what checkpoints learned: kernels, receptive fields, attention, as pictures and CSV",
     "benchmark": "time and memory of layers, training steps and generation",
     "tasks": "list the tasks, or show one",
     "recipes": "list the shipped recipes, or show one",

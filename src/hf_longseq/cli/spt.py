@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq spt`: from scratch against self-pretrained, under one budget and over seeds, in one command."""
 
-import sys
-
+from hf_longseq.cli.compare import listed, show_plots
 from hf_longseq.cli.options import (
     Parser,
     add_recipe_options,
@@ -39,7 +38,7 @@ def run(argv: list[str]) -> None:
     show_data_notes()
     raw, overrides = read_recipe(options.recipe), common_overrides(options, overrides)
     recipes = [Recipe.load(raw, overrides, arch=arch, tiny=options.tiny) for arch in architectures_of(raw, overrides)]
-    inits = [name for word in options.inits or INITS for name in word.split(",") if name]
+    inits = listed(options.inits or INITS)
     announce("spt", recipes)
     with ProgressBar() as bar:
         comparison = spt(
@@ -53,14 +52,6 @@ def run(argv: list[str]) -> None:
         )
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
-    try:
-        from hf_longseq.training.plots import draw
-
-        print(f"plots:   {'  '.join(map(str, draw(comparison.output_dir, comparison.results)))}")
-    except ImportError:
-        print(
-            "no plots: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again",
-            file=sys.stderr,
-        )
+    show_plots(comparison.output_dir, comparison.results)
     if comparison.best is not None:
         print(f"best:    {comparison.best}  (AutoModelForSequenceClassification.from_pretrained opens it)")

@@ -8,10 +8,22 @@ from typing import Any
 import numpy as np
 
 from hf_longseq.training import manifest
-from hf_longseq.training.comparison import PERCENT
+from hf_longseq.training.collect import PERCENT
 
-COLOURS = {"scratch": "#7f7f7f", "scratch-tied": "#d9822b", "spt": "#1f6fb4"}
-LABELS = {"scratch": "scratch", "scratch-tied": "scratch, pretraining's steps added", "spt": "self-pretrained"}
+COLOURS = {
+    "scratch": "#7f7f7f",
+    "scratch-tied": "#d9822b",
+    "spt": "#1f6fb4",
+    "spt-masked": "#1f6fb4",
+    "spt-causal": "#2f9e6e",
+}
+LABELS = {
+    "scratch": "scratch",
+    "scratch-tied": "scratch, pretraining's steps added",
+    "spt": "self-pretrained",
+    "spt-masked": "self-pretrained, masked",
+    "spt-causal": "self-pretrained, causal",
+}
 
 
 def draw(output_dir: Path, results: dict[str, Any]) -> list[Path]:
@@ -25,6 +37,8 @@ def draw(output_dir: Path, results: dict[str, Any]) -> list[Path]:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    if not results["rows"]:
+        return []
     figures = {
         "learning_curves.png": _learning_curves(pyplot, output_dir, results),
         "results.png": _bars(pyplot, results),
@@ -38,39 +52,57 @@ def draw(output_dir: Path, results: dict[str, Any]) -> list[Path]:
 
 
 def _learning_curves(pyplot, output_dir: Path, results: dict[str, Any]):
-    archs = list(dict.fromkeys(row["arch"] for row in results["rows"]))
+    """A panel per architecture, a line of panels per fraction."""
+    archs, fractions = _values(results, "arch"), _values(results, "fraction")
     metric = results["metric"]
     scale = 100.0 if metric in PERCENT else 1.0
     figure, axes = pyplot.subplots(
-        1, len(archs), figsize=(5.2 * len(archs), 4.1), squeeze=False, sharey=True, layout="constrained"
-    )
-    for axis, arch in zip(axes[0], archs, strict=True):
-        for row in (row for row in results["rows"] if row["arch"] == arch):
-            curves = [
-                read_curve(output_dir / "runs" / f"{arch}-{row['init']}-s{seed}", f"eval_{metric}")
-                for seed in row["seeds"]
-            ]
-            # Pretraining's steps count: the curve of fine-tuning begins where they end.
-            steps = row["pretrain_steps"] + np.array(curves[0][0])
-            values = scale * np.array([curve[1] for curve in curves])
-            mean, colour = values.mean(0), COLOURS[row["init"]]
-            axis.plot(steps, mean, color=colour, marker="o", markersize=3, label=LABELS[row["init"]])
-            if len(curves) > 1:
-                axis.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
-            if row["pretrain_steps"]:
-                axis.axvspan(0, row["pretrain_steps"], color=colour, alpha=0.06, linewidth=0)
-                axis.text(row["pretrain_steps"] / 2, 0.03, "pretraining", transform=axis.get_xaxis_transform(),
-                          ha="center", fontsize=8, color=colour)  # fmt: skip
-        axis.set_title(arch)
+        len(fractions), len(archs), figsize=(5.2 * len(archs), 0.6 + 3.5 * len(fractions)), squeeze=False,
+        sharey=True, layout="constrained",
+    )  # fmt: skip
+    for line, fraction in zip(axes, fractions, strict=True):
+        for axis, arch in zip(line, archs, strict=True):
+            for row in results["rows"]:
+                if row["arch"] == arch and row.get("fraction") == fraction:
+                    _curve(axis, output_dir, row, f"eval_{metric}", scale)
+            axis.set_title(arch if fraction is None else f"{arch}, {100 * fraction:g} % of the labels")
+            axis.set_xlim(left=0)
+            axis.grid(alpha=0.25)
+            axis.spines[["top", "right"]].set_visible(False)
+        line[0].set_ylabel(f"validation {metric}{' (%)' if scale == 100 else ''}")
+    for axis in axes[-1]:
         axis.set_xlabel("optimiser steps, pretraining included")
-        axis.set_xlim(left=0)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel(f"validation {metric}{' (%)' if scale == 100 else ''}")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=8, loc="outside lower center", ncol=3)
+    handles = {
+        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, frameon=False, fontsize=8, loc="outside lower center", ncol=3)
     figure.suptitle(f"{results['task']}: mean over seeds, shaded from lowest to highest", fontsize=10)
     return figure
+
+
+def _curve(axis, output_dir: Path, row: dict[str, Any], name: str, scale: float) -> None:
+    folders = [output_dir / run for run in row.get("runs") or _named_by_seed(row)]
+    curves = [read_curve(folder, name) for folder in folders]
+    # Pretraining's steps count: the curve of fine-tuning begins where they end.
+    steps = row["pretrain_steps"] + np.array(curves[0][0])
+    values = scale * np.array([curve[1] for curve in curves])
+    mean, colour = values.mean(0), COLOURS[row["init"]]
+    axis.plot(steps, mean, color=colour, marker="o", markersize=3, label=LABELS[row["init"]])
+    if len(curves) > 1:
+        axis.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
+    if row["pretrain_steps"]:
+        axis.axvspan(0, row["pretrain_steps"], color=colour, alpha=0.06, linewidth=0)
+        axis.text(row["pretrain_steps"] / 2, 0.03, "pretraining", transform=axis.get_xaxis_transform(),
+                  ha="center", fontsize=8, color=colour)  # fmt: skip
+
+
+def _named_by_seed(row: dict[str, Any]) -> list[str]:
+    # results.json of earlier versions did not name the runs
+    return [f"runs/{row['arch']}-{row['init']}-s{seed}" for seed in row["seeds"]]
+
+
+def _values(results: dict[str, Any], name: str) -> list:
+    return list(dict.fromkeys(row.get(name) for row in results["rows"]))
 
 
 def read_curve(run: Path, name: str) -> tuple[list[int], list[float]]:
@@ -80,25 +112,31 @@ def read_curve(run: Path, name: str) -> tuple[list[int], list[float]]:
 
 
 def _bars(pyplot, results: dict[str, Any]):
-    archs = list(dict.fromkeys(row["arch"] for row in results["rows"]))
-    inits = [init for init in COLOURS if any(row["init"] == init for row in results["rows"])]
+    """A group of bars per architecture, and per fraction where there are several."""
+    rows = {(row["arch"], row.get("fraction"), row["init"]): row for row in results["rows"]}
+    groups = list(dict.fromkeys(key[:2] for key in rows))
+    inits = [init for init in COLOURS if any(key[2] == init for key in rows)]
     metric = results["metric"]
     scale = 100.0 if metric in PERCENT else 1.0
-    figure, axis = pyplot.subplots(figsize=(2.2 + 1.6 * len(archs), 3.8))
+    figure, axis = pyplot.subplots(figsize=(2.2 + 1.6 * len(groups), 3.8))
     width = 0.8 / len(inits)
     for index, init in enumerate(inits):
-        rows = {row["arch"]: row for row in results["rows"] if row["init"] == init}
-        places = [place + (index - (len(inits) - 1) / 2) * width for place, arch in enumerate(archs) if arch in rows]
-        chosen = [rows[arch] for arch in archs if arch in rows]
+        places, chosen = [], []
+        for place, group in enumerate(groups):
+            if (*group, init) in rows:
+                places.append(place + (index - (len(inits) - 1) / 2) * width)
+                chosen.append(rows[(*group, init)])
         heights = [scale * row["mean"] for row in chosen]
         axis.bar(places, heights, width * 0.92, color=COLOURS[init], label=LABELS[init],
                  yerr=[scale * row["std"] for row in chosen], capsize=3, error_kw={"linewidth": 1})  # fmt: skip
         for place, row in zip(places, chosen, strict=True):
             dots = [scale * value for value in row["values"]]
             axis.scatter([place] * len(dots), dots, s=9, color="black", zorder=3, alpha=0.6)
-    axis.set_xticks(range(len(archs)), archs)
+    names = [arch if fraction is None else f"{arch}\n{100 * fraction:g} %" for arch, fraction in groups]
+    axis.set_xticks(range(len(groups)), names)
     axis.set_ylabel(f"test {metric}{' (%)' if scale == 100 else ''}")
     axis.set_title(f"{results['task']}: mean ± std, a dot per seed", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncol=1)
+    legend_below = -0.1 if len(names[0].split("\n")) == 1 else -0.18
+    axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, legend_below), ncol=1)
     return figure

@@ -1,0 +1,97 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq compare`: architectures and initialisations over seeds, grids and fractions of the labels."""
+
+import sys
+from pathlib import Path
+
+from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, integers, split_dotted
+from hf_longseq.training.arguments import convert
+from hf_longseq.version import __version__
+
+
+def run(argv: list[str]) -> None:
+    """Parse, run the plan, print the table."""
+    parser = Parser(
+        prog="hf-longseq compare",
+        description="Train every architecture from every initialisation, choose settings on the validation split, "
+        "score the chosen ones on the test split. Without --recipe, each architecture takes the shipped recipe of "
+        "the task.",
+    )
+    add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
+    add_plan_options(parser)
+    words, overrides = split_dotted(argv)
+    options = parser.parse(words)
+    options.arch = options.arch or options.archs
+    overrides = common_overrides(options, overrides)
+    archs = overrides.get("model", {}).get("arch") if options.arch else None
+    arguments = {
+        "inits": listed(options.inits),
+        "seeds": integers(options.seeds, "seeds"),
+        "grid": options.grid or [],
+        "train_fractions": [convert(word, float, "train_fractions") for word in listed(options.train_fractions or [])],
+        "compute_tied": options.compute_tied,
+    }
+
+    from hf_longseq.training.comparison import compare
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
+
+    quiet_libraries()
+    show_data_notes()
+    print(f"hf-longseq {__version__}: compare on {options.recipe or options.task}, into {options.output_dir}",
+          file=sys.stderr)  # fmt: skip
+    with ProgressBar() as bar:
+        comparison = compare(
+            options.recipe,
+            options.output_dir,
+            archs=archs,
+            **arguments,
+            overrides=overrides,
+            tiny=options.tiny,
+            jobs=options.jobs,
+            overwrite=options.overwrite,
+            listener=bar,
+        )
+    print(f"\n{comparison.table()}\n")
+    print(f"results: {comparison.output_dir / 'results.json'}")
+    show_plots(comparison.output_dir, comparison.results)
+
+
+def add_plan_options(parser: Parser) -> None:
+    """Add the axes of a plan."""
+    plan = parser.add_argument_group("plan")
+    plan.add_argument("--archs", nargs="+", help="architectures, or variants such as s4@init_normal=0.1")
+    plan.add_argument(
+        "--inits", nargs="+", default=["scratch", "spt"],
+        help="of scratch spt spt-masked spt-causal scratch-tied [scratch spt]",
+    )  # fmt: skip
+    plan.add_argument("--seeds", "--seed", dest="seeds", nargs="+", default=["0"], help="one run of each per seed [0]")
+    plan.add_argument(
+        "--grid", nargs="+", metavar="KEY=V,V",
+        help="settings to choose from on validation: lr=1e-3,5e-4 batch=16,64 pretrain.span_length=1,8",
+    )  # fmt: skip
+    plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
+    plan.add_argument(
+        "--compute_tied", action="store_true", help="take pretraining's steps out of the fine-tuning that follows"
+    )
+    plan.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its threads or GPU [1]")
+
+
+def listed(words: list[str]) -> list[str]:
+    """Words separated by spaces or commas."""
+    return [item for word in words for item in word.split(",") if item]
+
+
+def show_plots(output_dir: Path, results: dict) -> None:
+    """Draw, and say where; without matplotlib, say how to get it."""
+    try:
+        from hf_longseq.training.plots import draw
+
+        paths = draw(output_dir, results)
+        if paths:
+            print(f"plots:   {'  '.join(map(str, paths))}")
+    except ImportError:
+        print(
+            "no plots: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again",
+            file=sys.stderr,
+        )
