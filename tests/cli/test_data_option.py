@@ -90,6 +90,22 @@ def test_a_folder_of_sounds_by_class(tmp_path):
     assert len(classify(np.sin(0.1 * np.arange(90)).astype(np.float32))) == 2
 
 
+def test_columns_without_names(tmp_path):
+    rows = [f"review {i} is {'good' if i % 2 else 'bad'},{i % 2}" for i in range(40)]
+    (tmp_path / "numbered.csv").write_text("\n".join(["0,3", *rows]))
+    words = ["--data", tmp_path / "numbered.csv", "--input_column", "0", "--label_column", "3"]
+    run(["finetune", "--from_scratch", *words, "--output_dir", tmp_path / "run", *TINY])
+    assert json.loads((tmp_path / "run" / "data.json").read_text())["options"]["label_column"] == "3"
+
+
+def test_a_recipe_of_another_task_lends_its_model(tmp_path):
+    words = ["--recipe", "listops-tiny", "--arch", "dlr", "--data", a_csv(tmp_path), "--input_column", "review"]
+    run(["pretrain", *words, "--label_column", "mood", "--output_dir", tmp_path / "run", *TINY])
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["model_type"] == "longseq_dlr"
+    assert json.loads((tmp_path / "run" / "data.json").read_text())["task"] == "own-data"
+
+
 def test_numbers_to_predict(tmp_path):
     generator = np.random.default_rng(0)
     np.savez(tmp_path / "rates.npz", x=generator.normal(size=(50, 16)), y=generator.uniform(60, 90, 50))

@@ -146,3 +146,25 @@ def test_dotted_options_become_a_nested_mapping():
     }
     with pytest.raises(HfLongSeqError, match="did you mean 'pretrain'"):
         set_dotted(nested, "pretran.learning_rate", "1")
+
+
+@pytest.mark.parametrize("column", ["3", 3, "007", "1e3"])
+def test_a_column_may_be_named_by_a_number(column):
+    nested = {"data": {"task": "own-data", "data": "x.csv"}}
+    set_dotted(nested, "data.label_column", column)
+    set_dotted(nested, "data.max_length", "2e2")
+    options = Recipe.load(None, nested).data.options
+    assert options["label_column"] == str(column) and options["max_length"] == 200
+
+
+def test_an_option_of_a_loader_is_checked_before_any_data_are_read():
+    with pytest.raises(HfLongSeqError, match="data.max_length is 'long': give a whole number"):
+        Recipe.load(DATA, {"data": {"max_length": "long"}})
+
+
+def test_a_recipe_lends_its_model_to_another_task():
+    recipe = Recipe.load("listops-tiny", {"data": {"task": "own-data", "data": "x.csv"}}, arch="s4")
+    assert recipe.model.fields["state_size"] == 16 and recipe.pretrain.max_steps == 300
+    assert recipe.data.options == {"data": "x.csv"}
+    same = Recipe.load("listops-tiny", {"data": {"task": "listops"}}, arch="s4")
+    assert same.data.options["max_length"] == 100

@@ -102,7 +102,11 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     several.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]")
     several.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]")
     own = parser.add_argument_group("your own data (task own-data)")
-    own.add_argument("--data", metavar="SOURCE", help="csv, tsv, jsonl, parquet, npy, npz, folder, or Hub id")
+    own.add_argument(
+        "--data",
+        metavar="SOURCE",
+        help="csv, tsv, jsonl, parquet, npy, npz, folder, or Hub id; --recipe then lends its model and phases",
+    )
     for name, text in OWN_DATA.items():
         own.add_argument(f"--{name}", metavar="VALUE", help=text)
     model = parser.add_argument_group("model section", "fields of the architecture's configuration class")

@@ -32,12 +32,14 @@ def run(argv: list[str]) -> None:
 
         print(task_page(options.name), end="")
         return
-    loader_options = overrides.get("data", {})
+    from hf_longseq.training.recipe import loader_options
+
+    given = loader_options(options.name, overrides.get("data", {}))
     _describe(options.name)
-    at_hand = TASKS[options.name].source in ("generated", "embedded") or bool(loader_options)
+    at_hand = TASKS[options.name].source in ("generated", "embedded") or bool(given)
     count = options.examples if options.examples is not None else 8 if options.out else 3 if at_hand else 0
     if count > 0:
-        _show(options.name, count, loader_options, options.out)
+        _show(options.name, count, given, options.out)
 
 
 def _list() -> None:

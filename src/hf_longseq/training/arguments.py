@@ -185,7 +185,8 @@ def build_section(section_class: type, values: dict[str, Any], where: str):
         if key in known:
             arguments[key] = convert(value, types_of[key], f"{where}.{key}")
         elif free:
-            rest[key] = plain_scalar(value)
+            # A data option may be the name of a column, such as 3: the task's loader says what it is.
+            rest[key] = value if "options" in free else plain_scalar(value)
         else:
             raise HfLongSeqError(
                 f"{where}.{key} is not an option{did_you_mean(key, known)}: {where} knows {', '.join(known)}."

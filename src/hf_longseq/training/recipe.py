@@ -12,6 +12,7 @@ the architecture < for both.
 
 import dataclasses
 import inspect
+import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from hf_longseq.training.arguments import (
     build_section,
     convert,
     plain_scalar,
+    section_options,
 )
 
 # Set from the task, or from the objective: naming them in a recipe could only contradict the data.
@@ -38,6 +40,7 @@ TASK_FIELDS = frozenset(
 )
 
 OBJECTIVES = ("masked", "causal")
+_DATA_OPTIONS = frozenset(field.name for field in section_options(DataSection))
 
 TINY_MODEL = {
     "hidden_size": 16,
@@ -113,6 +116,7 @@ class Recipe:
             raise HfLongSeqError(
                 f"model.arch is {arch!r}{did_you_mean(arch, known)}: known architectures are {', '.join(known)}."
             )
+        raw = _without_another_task(raw, overrides)
         layers = [raw, _tiny_sections(raw, overrides, arch) if tiny else {}, overrides]
         objective = objective or _objective_of(layers, arch)
         special = Special(arch, objective, known)
@@ -127,6 +131,7 @@ class Recipe:
         recipe = cls(**{name: build_section(SECTIONS[name], merged[name], name) for name in SECTIONS})
         if not recipe.data.task:
             raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
+        recipe.data.options = loader_options(recipe.data.task, recipe.data.options)
         fields = check_model_fields(arch, recipe.model.fields)
         # A masked model sees both sides unless told otherwise; a causal one must not.
         recipe.model.fields = {"bidirectional": recipe.pretrain.objective == "masked", **fields}
@@ -314,6 +319,30 @@ def loader_parameters(task: str) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in parameters.items() if name not in fixed}
 
 
+def loader_options(task: str, options: Raw) -> Raw:
+    """Convert options of a task's loader to the types that it declares, so that a column named 3 stays a name.
+
+    Unknown options are left for `load_task` to refuse.
+    """
+    from hf_longseq.data.task import TASKS
+
+    parameters = loader_parameters(task) if task in TASKS else {}
+    converted: Raw = {}
+    for name, value in options.items():
+        kind = parameters[name].annotation if name in parameters else None
+        if kind is not None and set(typing.get_args(kind) or (kind,)) <= {str, int, float, bool, type(None)}:
+            converted[name] = convert(value, kind, f"data.{name}")
+        else:
+            converted[name] = yaml.safe_load(value) if isinstance(value, str) else value
+    return converted
+
+
+def _without_another_task(raw: Raw, overrides: Raw) -> Raw:
+    """The recipe without its data section if the overrides name another task, whose loader has other options."""
+    own, other = ((layer.get("data") or {}).get("task") for layer in (raw, overrides))
+    return {**raw, "data": {}} if own and other and own != other else raw
+
+
 def set_dotted(nested: Raw, dotted: str, text: Any) -> None:
     """Store a command-line value under `section.key` (or `section.arch.key`) of a nested mapping."""
     value = yaml.safe_load(text) if isinstance(text, str) else text
@@ -326,4 +355,9 @@ def set_dotted(nested: Raw, dotted: str, text: Any) -> None:
     place = nested.setdefault(section, {})
     for key in path[:-1]:
         place = place.setdefault(key, {})
-    place[path[-1]] = plain_scalar(value) if not isinstance(value, (dict, list)) else value
+    if section == "data" and path[-1] not in _DATA_OPTIONS and isinstance(plain_scalar(value), (int, float)):
+        # Perhaps the name of a column: the task's loader, not known here, declares what it is.
+        value = value if isinstance(value, bool) else text
+    elif not isinstance(value, (dict, list)):
+        value = plain_scalar(value)
+    place[path[-1]] = value
