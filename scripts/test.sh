@@ -4,6 +4,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
 
 .venv/bin/ruff check .
+# the slow test of the demo app needs a browser, and is skipped without one
+[[ " $* " == *"not slow"* ]] || bash scripts/install_browser.sh || true
 # one thread per process: at toy sizes threads of one operation only get in each other's way
 export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 exec "$PYTHON" -m pytest --numprocesses 2 --dist loadfile "$@"

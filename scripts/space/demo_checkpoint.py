@@ -1,0 +1,274 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a checkpoint of hf-longseq and runs it on one input of a visitor; `app.py` shows what comes out.
+
+Models are opened by the Auto classes with the code of the installed package: whatever code a repository carries is
+never downloaded, so that a public Space may open any name a visitor types.
+"""
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer
+
+from hf_longseq import models
+from hf_longseq.hub.pictures import learned_kernels
+
+MAX_POSITIONS = 1 << 16
+NEW_TOKENS = 48
+# Positions of the input over which attention is averaged.
+ATTENTION_POSITIONS = 512
+
+
+class Unusable(ValueError):
+    """A checkpoint or an input that the demo cannot take, in one sentence for the visitor."""
+
+
+@dataclass
+class Checkpoint:
+    """An open checkpoint: `kind` says what it reads ("text", "ids", "image", "audio" or "series")."""
+
+    name: str
+    model: Any
+    processor: Any
+    kind: str
+    head: str
+
+    @property
+    def pair(self) -> bool:
+        """Whether it compares two inputs."""
+        return self.head == "ForSequenceClassification" and self.model.config.pair_classification
+
+    @property
+    def restores(self) -> bool:
+        """Whether parts of the input are hidden and restored, by a head that was never given labels."""
+        return self.head == "ForPreTraining" or (self.head == "ForMaskedLM" and self.kind != "text")
+
+    @property
+    def summary(self) -> str:
+        config = self.model.config
+        direction = "bidirectional" if config.bidirectional else "causal"
+        size = f"{config.num_hidden_layers} layers of {config.hidden_size} channels"
+        return (
+            f"**{type(self.model).__name__}**: {size}, {direction}, {self.model.num_parameters():,} parameters; "
+            f"reads {READS[self.kind]}"
+        )
+
+
+READS = {
+    "text": "text",
+    "ids": "token ids",
+    "image": "pictures, pixel by pixel",
+    "audio": "sound, sample by sample",
+    "series": "series of numbers",
+}
+
+
+@dataclass
+class Answer:
+    """What the model says: probabilities of labels, a text, or curves to draw (name -> values)."""
+
+    labels: dict[str, float] | None = None
+    text: str | None = None
+    curves: dict[str, torch.Tensor] | None = None
+
+
+def open_checkpoint(name: str) -> Checkpoint:
+    """Open a folder or a repository of the Hub under the head it was saved with.
+
+    Raises:
+        Unusable: If there is no such checkpoint, or it is none of this package's.
+    """
+    name = name.strip()
+    folder = Path(name).expanduser()
+    try:
+        if not folder.is_dir():
+            folder = Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise Unusable(f"{name!r} is neither a folder nor a repository with a checkpoint of ours: {reason}") from error
+    if type(config) not in {ours for ours, _ in models.ARCHITECTURES.values()}:
+        raise Unusable(f"{name!r} holds a {config.model_type} model: give a checkpoint of hf-longseq.")
+    saved = (config.architectures or [""])[0]
+    head = saved[saved.index("For") :] if "For" in saved else ""
+    if not head:
+        raise Unusable(f"{name!r} was saved without a head, so there is no prediction to show.")
+    auto = getattr(transformers, f"AutoModel{head}")
+    processor, kind = _processor(folder, config.input_type)
+    return Checkpoint(name, auto.from_pretrained(folder, dtype="float32").eval(), processor, kind, head)
+
+
+def _processor(folder: Path, input_type: str) -> tuple[Any, str]:
+    """What was saved to prepare inputs, and the kind of input."""
+    path = folder / "preprocessor_config.json"
+    if path.is_file():
+        if "image_processor_type" in json.loads(path.read_text(encoding="utf-8")):
+            return AutoImageProcessor.from_pretrained(folder), "image"
+        extractor = AutoFeatureExtractor.from_pretrained(folder)
+        return extractor, "audio" if extractor.sampling_rate else "series"
+    if (folder / "tokenizer_config.json").is_file():
+        return AutoTokenizer.from_pretrained(folder), "text"
+    return None, "ids" if input_type == "tokens" else "series"
+
+
+def prepare(checkpoint: Checkpoint, raw: Any) -> dict[str, torch.Tensor]:
+    """One input of the checkpoint's kind as a batch of one.
+
+    Args:
+        raw: A text ("text", "ids"), a Pillow image, a (rate, samples) pair, or csv text ("series").
+    """
+    kind, processor, config = checkpoint.kind, checkpoint.processor, checkpoint.model.config
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
+        raise Unusable("There is no input yet: give one, or choose an example.")
+    if kind == "text":
+        batch = dict(processor(raw, return_tensors="pt", truncation=processor.model_max_length < MAX_POSITIONS))
+        batch = {key: batch[key] for key in ("input_ids", "attention_mask")}
+    elif kind == "image":
+        batch = dict(processor(raw, return_tensors="pt"))
+    elif kind == "audio":
+        rate, samples = raw
+        values = torch.as_tensor(samples).double()
+        batch = dict(processor(values.mean(1) if values.ndim == 2 else values, rate, return_tensors="pt"))
+    elif kind == "ids":
+        batch = {"input_ids": torch.tensor([_token_ids(raw, config.vocab_size)])}
+    else:
+        values = torch.tensor(read_series(raw, config.num_channels))
+        batch = dict(processor(values, return_tensors="pt")) if processor else {"input_values": values[None].float()}
+    length = next(iter(batch.values())).shape[1]
+    if not 0 < length <= MAX_POSITIONS:
+        raise Unusable(f"The input has {length} positions; the demo takes 1 to {MAX_POSITIONS}.")
+    return batch
+
+
+def _token_ids(raw: str, vocab_size: int) -> list[int]:
+    words = raw.replace(",", " ").split()
+    if not all(word.isdecimal() and int(word) < vocab_size for word in words):
+        raise Unusable(f"Token ids are whole numbers from 0 to {vocab_size - 1} between blanks.")
+    return [int(word) for word in words]
+
+
+def read_series(raw: str, channels: int) -> list[list[float]]:
+    """Rows of a csv text, one position each; a first row of names is left out. A single row is one channel."""
+    rows = [row for row in csv.reader(io.StringIO(raw.replace("\t", ",").replace(";", ","))) if any(row)]
+    rows = [[cell for cell in row if cell.strip()] for row in rows]
+    if len(rows) > 1 and not _numbers(rows[0]):
+        rows = rows[1:]
+    if len(rows) == 1 and channels == 1:
+        rows = [[cell] for cell in rows[0]]
+    for index, row in enumerate(rows):
+        if not _numbers(row) or len(row) != channels:
+            raise Unusable(f"Row {index} of the series is {','.join(row)[:60]!r}; give {channels} number(s) per row.")
+    return [[float(cell) for cell in row] for row in rows]
+
+
+def _numbers(cells: list[str]) -> bool:
+    try:
+        return all(abs(float(cell)) < 1e30 for cell in cells)
+    except ValueError:
+        return False
+
+
+@torch.no_grad()
+def run(checkpoint: Checkpoint, raw: Any, raw_2: Any = None, hidden_share: float = 0.25) -> Answer:
+    """What the checkpoint says of an input.
+
+    Args:
+        raw, raw_2: The input; the second one for checkpoints that compare two.
+        hidden_share: Which part of the positions is hidden, where the checkpoint restores inputs.
+    """
+    batch = prepare(checkpoint, raw)
+    if checkpoint.head == "ForSequenceClassification":
+        if checkpoint.pair:
+            batch |= {f"{key}_2": value for key, value in prepare(checkpoint, raw_2).items()}
+        return _classify(checkpoint, checkpoint.model(**batch).logits[0].float())
+    if checkpoint.head == "ForCausalLM":
+        return _go_on(checkpoint, batch)
+    if checkpoint.restores:
+        return _restore(checkpoint, batch, hidden_share)
+    return _fill(checkpoint, batch)
+
+
+def _classify(checkpoint: Checkpoint, logits_K: torch.Tensor) -> Answer:
+    config = checkpoint.model.config
+    problem = config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
+    if problem == "regression":
+        return Answer(text=", ".join(f"{number:.4g}" for number in logits_K.tolist()))
+    several = problem == "multi_label_classification"
+    shares = logits_K.sigmoid() if several else logits_K.softmax(-1)
+    return Answer(labels={config.id2label[index]: share for index, share in enumerate(shares.tolist())})
+
+
+def _go_on(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:
+    tokenizer = checkpoint.processor if checkpoint.kind == "text" else None
+    config = checkpoint.model.config
+    made = checkpoint.model.generate(
+        **batch, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=config.pad_token_id or 0
+    )[0]
+    return Answer(text=tokenizer.decode(made) if tokenizer else " ".join(map(str, made.tolist())))
+
+
+def _fill(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:
+    """The text with every mask token replaced by the likeliest token."""
+    tokenizer, ids_L = checkpoint.processor, batch["input_ids"][0].clone()
+    masked_L = ids_L == tokenizer.mask_token_id
+    if not masked_L.any():
+        raise Unusable(f"This checkpoint restores hidden parts: write {tokenizer.mask_token} where one is to be.")
+    logits_LV = checkpoint.model(**batch).logits[0]
+    logits_LV[:, tokenizer.all_special_ids] = -torch.inf
+    ids_L[masked_L] = logits_LV.argmax(-1)[masked_L]
+    return Answer(text=tokenizer.decode(ids_L, skip_special_tokens=True))
+
+
+def _restore(checkpoint: Checkpoint, batch: dict[str, torch.Tensor], share: float) -> Answer:
+    """The first channel as it is, what of it the model saw, and what the model makes of it."""
+    model, config = checkpoint.model, checkpoint.model.config
+    causal = config.pretraining_objective == "causal" and checkpoint.head == "ForPreTraining"
+    name = "input_ids" if "input_ids" in batch else "input_values"
+    true_L = batch[name][0].float().reshape(batch[name].shape[1], -1)[:, 0]
+    hidden_L = torch.zeros(len(true_L), dtype=torch.bool)
+    if not causal:
+        hidden_L = torch.rand(len(true_L), generator=torch.Generator().manual_seed(0)) < share
+    if name == "input_values":
+        restored_L = model(**batch, bool_masked_pos=hidden_L[None]).logits[0, :, 0].float()
+    elif config.mask_token_id is None:
+        raise Unusable("This checkpoint names no mask token, so nothing can be hidden from it.")
+    else:
+        batch = {**batch, name: batch[name].masked_fill(hidden_L, config.mask_token_id)}
+        restored_L = model(**batch).logits[0].argmax(-1).float()
+    if restored_L.ndim == 2:  # one score for each of the levels between the ends of the range
+        low, high = getattr(checkpoint.processor, "value_range", (float(true_L.min()), float(true_L.max())))
+        restored_L = low + restored_L.argmax(-1) * (high - low) / (restored_L.shape[-1] - 1)
+    if causal:
+        return Answer(curves={"input": true_L[1:], "predicted one step before": restored_L[:-1]})
+    seen_L = true_L.masked_fill(hidden_L, torch.nan)
+    return Answer(curves={"input": true_L, "seen": seen_L, "restored": torch.where(hidden_L, restored_L, true_L)})
+
+
+@torch.no_grad()
+def reach(checkpoint: Checkpoint, raw: Any) -> tuple[str, list[torch.Tensor]]:
+    """How far each layer looks: the kernels it learned, (channels, lags), or for attention, which has none, the mean
+    weight that each head gives to earlier positions of this input, (heads, lags). With a title; empty if neither."""
+    kernels = learned_kernels(checkpoint.model)
+    if kernels:
+        return "Learned kernels: what an input adds to later outputs, first channels", kernels
+    batch = {name: part[:, :ATTENTION_POSITIONS] for name, part in prepare(checkpoint, raw).items()}
+    model, used = checkpoint.model, checkpoint.model.config._attn_implementation
+    model.set_attn_implementation("eager")  # the only one that returns weights
+    try:
+        weights = getattr(model, model.base_model_prefix)(**batch, output_attentions=True).attentions
+    finally:
+        model.set_attn_implementation(used)
+    found = [
+        torch.stack([one_BALL[0].diagonal(-lag, -2, -1).mean(-1) for lag in range(one_BALL.shape[-1])], dim=-1)
+        for one_BALL in weights or ()
+        if one_BALL is not None
+    ]
+    return "Attention has no kernels: mean weight of earlier positions of this input, by head", found
