@@ -41,6 +41,8 @@ RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
 )
 CHECKPOINTS = "checkpoints"
 SPLITS = "splits.json"
+# Settings that older runs do not record, and the value with which they were made.
+ADDED_LATER = {"group_by_length": False}
 LOCK = ".lock"
 # What a killed process leaves behind (the workers that prepared its batches) notices its end within this time.
 SECONDS_TO_DIE = 30
@@ -196,7 +198,8 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
             inner = f"{where}.{key}" if where else str(key)
             if inner == "run.init_from":
                 continue  # a path may be spelled in several ways; run.init_weights says which checkpoint it was
-            difference = first_difference(old.get(key), new.get(key), inner)
+            absent = ADDED_LATER.get(key)
+            difference = first_difference(old.get(key, absent), new.get(key, absent), inner)
             if difference:
                 return difference
         return None

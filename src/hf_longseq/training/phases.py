@@ -254,6 +254,7 @@ def _run_held(
         train_dataset=train,
         eval_dataset=data.validation,
         ssm_learning_rate=section.ssm_learning_rate,
+        group_by_length=section.group_by_length,
         callbacks=[
             clock,
             ProgressReport(folder.name, listener, metric),

@@ -22,7 +22,8 @@ from transformers.trainer_utils import EvalPrediction
 from transformers.utils import logging
 
 from hf_longseq.metrics import load_metric
-from hf_longseq.training.sharding import ShardedTrainer
+from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
+from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
 
 logger = logging.get_logger(__name__)
 
@@ -35,6 +36,7 @@ class LongSeqTrainer(ShardedTrainer):
             the same as the rest.
         eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
         eval_metrics: A `DenoisingMetrics` or `ClassificationMetrics`; None reports the loss alone.
+        group_by_length: Train on batches of examples of similar length.
         **kwargs: As for `Trainer`.
     """
 
@@ -44,6 +46,7 @@ class LongSeqTrainer(ShardedTrainer):
         ssm_learning_rate: float | None = None,
         eval_data_collator: Callable | None = None,
         eval_metrics: "DenoisingMetrics | ClassificationMetrics | None" = None,
+        group_by_length: bool = False,
         **kwargs,
     ):
         super().__init__(
@@ -54,6 +57,7 @@ class LongSeqTrainer(ShardedTrainer):
         )
         self.ssm_learning_rate = ssm_learning_rate
         self.eval_data_collator = eval_data_collator
+        self.group_by_length = group_by_length
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW from the groups that the model declares; see `parameter_groups` of the models."""
@@ -70,6 +74,23 @@ class LongSeqTrainer(ShardedTrainer):
             self.optimizer = optimizer_class(groups, **arguments)
             return self.optimizer
         return super().create_optimizer(model)
+
+    def _get_train_sampler(self, train_dataset=None):
+        sampler = super()._get_train_sampler(train_dataset)
+        if not self.group_by_length:
+            return sampler
+        filled = isinstance(sampler, FilledSampler)
+        order = LengthGroupedOrder(
+            sequence_lengths(self.train_dataset.dataset if filled else self.train_dataset),
+            self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
+            self.args.data_seed,
+            # A whole number up to rounding, for an epoch begins.
+            lambda: int((self.state.epoch or 0) + 1e-6),
+        )
+        if not filled:
+            return order
+        sampler.order = order
+        return sampler
 
     def get_eval_dataloader(self, eval_dataset=None):
         return self._with_eval_collator(super().get_eval_dataloader, eval_dataset)

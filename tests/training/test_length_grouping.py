@@ -1,0 +1,80 @@
+"""Batches of similar length: less padding, every example once, the same order whatever the processes and resumes."""
+
+import numpy as np
+import pytest
+import torch
+import toy_tasks
+from datasets import Array2D, Dataset, Features
+
+from hf_longseq.training import Recipe, finetune, manifest, pretrain
+from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
+
+LENGTHS = np.random.default_rng(0).integers(10, 200, 1003).tolist()
+
+
+def padded_share(order, batch_size=16):
+    """Share of the positions of all batches that are padding."""
+    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    total = sum(len(batch) * max(LENGTHS[i] for i in batch) for batch in batches)
+    return 1 - sum(LENGTHS) / total
+
+
+def order_of(epoch, seed=0):
+    return list(LengthGroupedOrder(LENGTHS, 16, seed, lambda: epoch))
+
+
+def test_an_epoch_has_every_example_once_and_little_padding():
+    order = order_of(0)
+    assert sorted(order) == list(range(1003))
+    at_random = np.random.default_rng(1).permutation(1003).tolist()
+    assert padded_share(order) < 0.1 < 0.4 < padded_share(at_random)
+    # the longest batch first, to run out of memory at once if at all
+    assert max(LENGTHS) in [LENGTHS[i] for i in order[:16]]
+
+
+def test_the_order_depends_on_seed_and_epoch_alone():
+    torch.rand(7)
+    assert order_of(3) == order_of(3) and order_of(3) != order_of(4) and order_of(3) != order_of(3, seed=1)
+    means = [np.mean([LENGTHS[i] for i in order_of(0)[k : k + 16]]) for k in range(0, 1003, 16)]
+    assert abs(np.corrcoef(means[1:-1], np.arange(len(means) - 2))[0, 1]) < 0.5  # no curriculum by length
+
+
+def test_lengths_are_read_from_tokens_series_channels_and_pairs():
+    tokens = Dataset.from_dict({"input_ids": [[1], [1, 2, 3]], "input_ids_2": [[1, 2], [1]], "labels": [0, 1]})
+    assert sequence_lengths(tokens.with_format("numpy")) == [2, 3]
+    assert sequence_lengths(tokens.select([1, 0, 1])) == [3, 2, 3]
+    features = Features({"input_values": Array2D((None, 2), "float32")})
+    channels = Dataset.from_dict({"input_values": [np.zeros((4, 2)), np.zeros((7, 2))]}, features=features)
+    assert sequence_lengths(channels.with_format("numpy")) == [4, 7]
+    assert sequence_lengths(toy_tasks.waves(5)[0]["train"])[:2] == [
+        len(row) for row in toy_tasks.waves(5)[0]["train"][:2]["input_values"]
+    ]
+
+
+def weights_of(folder):
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_a_run_groups_and_is_repeatable_with_workers_and_accumulation(tiny, tmp_path):
+    settings = {"group_by_length": True, "max_steps": 6, "eval_steps": 6, "global_batch_size": 8}
+    plain = pretrain(tiny("tags", pretrain=settings | {"group_by_length": False}), tmp_path / "plain")
+    first = pretrain(tiny("tags", pretrain=settings), tmp_path / "first")
+    again = pretrain(tiny("tags", pretrain=settings | {"num_workers": 2}), tmp_path / "again")
+    assert weights_of(first.output_dir) == weights_of(again.output_dir) != weights_of(plain.output_dir)
+    micro = pretrain(tiny("tags", pretrain=settings | {"micro_batch_size": 4}), tmp_path / "micro")
+    assert micro.metrics["validation"]["loss"] == pytest.approx(first.metrics["validation"]["loss"], rel=1e-4)
+    result = finetune(tiny("waves", finetune=settings), tmp_path / "classifier")
+    assert result.metrics["steps"] == 6
+
+
+def test_runs_that_do_not_record_the_setting_go_on():
+    old, new = {"pretrain": {"max_steps": 3}}, {"pretrain": {"max_steps": 3, "group_by_length": False}}
+    assert manifest.first_difference(old, new) is None and manifest.first_difference(new, old) is None
+    new["pretrain"]["group_by_length"] = True
+    assert "pretrain.group_by_length is False there, True here" in manifest.first_difference(old, new)
+
+
+def test_the_recipe_says_it():
+    recipe = Recipe.load({"data": {"task": "listops"}, "finetune": {"group_by_length": True}})
+    assert (recipe.pretrain.group_by_length, recipe.finetune.group_by_length) == (False, True)
+    assert recipe.scratch.group_by_length is True
