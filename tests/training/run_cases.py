@@ -52,11 +52,13 @@ def run_case(case: dict) -> dict | None:
 
 def shard_on_cpu() -> None:
     """Let accelerate shard a model (FSDP2) on the CPU, which it does for accelerators only."""
+    import transformers
     from accelerate.state import DistributedType, PartialState
 
     os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
     PartialState._prepare_backend = lambda self, *args, **kwargs: ("gloo", DistributedType.MULTI_GPU)
     torch.accelerator.is_available = lambda: True  # or the CPU is asked for, where accelerate does not shard
+    transformers.training_args.is_torch_bf16_gpu_available = lambda: True
 
 
 def launch(cases: list[dict], folder: Path, number: int = 2, config: str = "ddp", port: int = 0) -> None:

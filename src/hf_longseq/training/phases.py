@@ -190,10 +190,10 @@ def _plain(section: PhaseSection) -> dict[str, Any]:
     return dict(vars(section))
 
 
-def _run(folder: Path, settings: dict[str, Any], **parts: Any) -> RunResult:
-    """`_run_held`, with every other command kept out of the folder."""
-    with manifest.holding(folder) if processes.is_main() else contextlib.nullcontext():
-        return _run_held(folder, settings, **parts)
+def _run(folder: Path, settings: dict[str, Any], listener: Listener, **parts: Any) -> RunResult:
+    """`_run_held`, with every other command kept out of the folder; of several processes one holds it and tells."""
+    with processes.holding(folder):
+        return _run_held(folder, settings, listener=listener if processes.is_main() else silent, **parts)
 
 
 def _run_held(
@@ -235,9 +235,9 @@ def _run_held(
 
     state, resumed_from, resolved = processes.by_main(open_folder)
     processes.check_folder_is_shared(folder, manifest.RESOLVED, resolved)
+        listener(folder.name, steps, steps, None)
     if state == "finished":
         if processes.is_main():
-            listener(folder.name, steps, steps, None)
             shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
         return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
 
@@ -298,21 +298,21 @@ def _run_held(
     }
     if test is not None:
         result |= _chance(result, data, section, lambda text: listener(folder.name, steps, steps, text))
-    weights = trainer.whole_weights()
+    model = trainer.whole_model()
     if trainer.is_world_process_zero():
-        _finish(trainer, folder, result, data.spec, weights)
+        _finish(trainer, model, folder, result, data.spec)
     processes.wait()  # none may look for the result before it is there
     return RunResult(folder, result)
 
 
 def _finish(
-    trainer: LongSeqTrainer, folder: Path, result: dict[str, Any], spec: TaskSpec, weights: dict[str, Any] | None
+    trainer: LongSeqTrainer, model: PreTrainedModel, folder: Path, result: dict[str, Any], spec: TaskSpec
 ) -> None:
     """Save the chosen model, what prepares its inputs, and the records; `metrics.json`, the mark of a finished run,
     comes last."""
-    trainer.model.save_pretrained(folder, state_dict=weights)
+    model.save_pretrained(folder)
     # A text that a model is to continue must not be closed.
-    processor = task_processor(spec, add_eos=not trainer.model.can_generate())
+    processor = task_processor(spec, add_eos=not model.can_generate())
     if processor is not None:
         processor.save_pretrained(folder)
     history = [
@@ -334,7 +334,7 @@ def _chance(result: dict[str, Any], data: TaskData, section: PhaseSection, tell)
     examples = len(data.validation)
     chance = survival.chance_of(data.validation["labels"][:])
     stuck = survival.at_chance(accuracy, chance, examples)
-    if stuck and processes.is_main():
+    if stuck:
         tell(
             f"stuck at chance: validation accuracy {accuracy:.3f}, the most frequent class alone gives {chance:.3f} "
             f"({examples} examples); give it more steps (now {result['steps']}), another {section.section}."

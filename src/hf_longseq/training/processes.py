@@ -7,6 +7,7 @@ and says through the environment which of them it is. The main process alone wri
 progress and decides whether the run is new; the others wait for its answer. With one process all of this does nothing.
 """
 
+import contextlib
 import itertools
 import os
 import socket
@@ -21,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import manifest
 
 Result = TypeVar("Result")
 
@@ -90,9 +92,20 @@ def by_main(function: Callable[[], Result]) -> Result:
     """Call `function` in the main process alone and give its result to all; an error there ends the whole run."""
     if count() == 1:
         return function()
-    answer: list[Any] = [function() if is_main() else None]
+    meeting = f"meeting {next(_meetings)}"
+    answer: list[Any] = [None]
+    if is_main():
+        answer = [function()]
+        _arrive(meeting)
+    else:
+        _wait_for(meeting, 1)
     dist.broadcast_object_list(answer, src=0)
     return answer[0]
+
+
+def holding(folder: Path) -> contextlib.AbstractContextManager:
+    """Keep other commands out of an output folder, see `manifest.holding`; the main process does it for all."""
+    return manifest.holding(folder) if is_main() else contextlib.nullcontext()
 
 
 def check_same(what: str, value: Any, remedy: str) -> None:

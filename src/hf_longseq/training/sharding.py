@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from accelerate.data_loader import SeedableRandomSampler
 from torch.utils.data import DataLoader, Dataset, Sampler
-from transformers import Trainer, TrainerCallback
+from transformers import PreTrainedModel, Trainer, TrainerCallback
 
 from hf_longseq.data.collators import IGNORE
 
@@ -100,6 +100,7 @@ class ShardedTrainer(Trainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        self._plain_class = type(self.model)
         if self.args.world_size > 1:
             self.add_callback(DropoutOfItsOwn())
         if self.is_fsdp_enabled:
@@ -133,12 +134,20 @@ class ShardedTrainer(Trainer):
         # A whole number up to rounding, for an epoch begins.
         return FilledSampler(self.train_dataset, self.args.data_seed, lambda: int((self.state.epoch or 0) + 1e-6))
 
-    def whole_weights(self) -> dict[str, torch.Tensor] | None:
-        """The weights gathered from all processes, in the main one, if the model is sharded; else None.
+    def whole_model(self) -> PreTrainedModel:
+        """The model with all its weights, to save, in the main process. Every process must call it.
 
-        Every process must call it.
+        A sharded model is no such thing: each process has a part, and its class is one of torch's making.
         """
-        return self.accelerator.get_state_dict(self.model_wrapped) if self.is_fsdp_enabled else None
+        if not self.is_fsdp_enabled:
+            return self.model
+        weights = self.accelerator.get_state_dict(self.model_wrapped)
+        if not self.is_world_process_zero():
+            return self.model
+        with torch.device("meta"):
+            whole = self._plain_class(self.model.config)
+        whole.load_state_dict(weights, assign=True)
+        return whole
 
 
 class DropoutOfItsOwn(TrainerCallback):
