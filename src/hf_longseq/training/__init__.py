@@ -1,8 +1,8 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One run (`pretrain`, `finetune`), the comparison (`compare`, `spt`), and the use of a result (`evaluate`, `predict`).
+"""One run (`pretrain`, `finetune`), comparisons (`compare`, `spt`), and the use of a result (`evaluate`, `predict`).
 
-Start reading at `comparison.py` (the `compare` and `spt` commands), then `phases.py` (one run) and `trainer.py` (one step).
+Start reading at `comparison.py` (the `compare` and `spt` commands), then `phases.py` (a run), `trainer.py` (a step).
 """
 
 import importlib

@@ -13,7 +13,6 @@
 `spt` is the same with one recipe per architecture, three arms and no grid.
 """
 
-import functools
 import os
 import re
 import shutil
@@ -24,11 +23,10 @@ from typing import Any
 
 import torch
 
-from hf_longseq import recipes as shipped
 from hf_longseq.data.task import load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
-from hf_longseq.training import manifest
+from hf_longseq.training import manifest, processes
 from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.assembly import (
     CLASSIFIER,
@@ -44,18 +42,23 @@ from hf_longseq.training.collect import FAILED, PERCENT, PLAN, RESULTS, RUNS, Bo
 from hf_longseq.training.inference import evaluate
 from hf_longseq.training.phases import finetune, pretrain
 from hf_longseq.training.plan import (
-    OBJECTIVE_OF,
     Axes,
     Load,
     Planner,
     Run,
     parse_grid,
-    plain_arch,
-    variant_fields,
-    with_settings,
 )
 from hf_longseq.training.progress import Listener, silent
-from hf_longseq.training.recipe import Raw, Recipe, architectures_of, joint_settings, read_recipe
+from hf_longseq.training.recipe import Raw, Recipe
+from hf_longseq.training.sources import (
+    admit_extension,
+    base_recipes,
+    bases_data,
+    earlier_names,
+    recipe_loader,
+    run_section,
+    settings_of,
+)
 
 __all__ = ["BEST", "INITS", "PERCENT", "RESULTS", "Comparison", "collect", "compare", "results_table", "spt"]
 
@@ -157,43 +160,7 @@ def spt(
 
     output_dir = Path(output_dir)
     comparison = _carry_out("spt", axes, load, output_dir, jobs, overwrite, listener, keep_going=False)
-    return replace(comparison, best=keep_best(output_dir))
-
-
-def recipe_loader(source: "str | Path | Raw | None", overrides: Raw | None, tiny: bool) -> tuple[Load, list[str]]:
-    """How to get the recipe of an architecture, and the architectures that the recipe or the overrides name."""
-    overrides = overrides or {}
-    raw = read_recipe(source)
-    task = (overrides.get("data") or {}).get("task")
-
-    @functools.cache
-    def load(label: str, objective: str | None) -> Recipe:
-        arch = plain_arch(label)
-        own = _of_variant(raw, label) if source is not None or not task else shipped_recipe(task, arch)
-        recipe = Recipe.load(own, overrides, arch=arch, objective=objective, tiny=tiny)
-        return with_settings(recipe, {"model": variant_fields(label)} if "@" in label else {})
-
-    return load, architectures_of(raw, overrides)
-
-
-def _of_variant(raw: Raw, label: str) -> Raw:
-    """A recipe as the architecture of a variant reads it: what `resolved.yaml` holds under the variant's name."""
-    sections = {}
-    for name, values in raw.items():
-        own = {key: value for key, value in (values or {}).items() if "@" not in key}
-        if "@" in label and label in (values or {}):
-            arch = plain_arch(label)
-            own[arch] = {**own.get(arch, {}), **values[label]}
-        sections[name] = own
-    return sections
-
-
-def shipped_recipe(task: str, arch: str) -> Raw:
-    """The shipped recipe of a task and an architecture; one without takes the data of another recipe of the task."""
-    if f"{task}/{arch}" in shipped.names():
-        return read_recipe(f"{task}/{arch}")
-    others = [name for name in shipped.names() if name.startswith(f"{task}/")]
-    return {"data": read_recipe(others[0]).get("data") or {}} if others else {}
+    return replace(comparison, best=processes.by_main(lambda: keep_best(output_dir)))
 
 
 def _carry_out(
@@ -208,57 +175,37 @@ def _carry_out(
 ) -> Comparison:
     if jobs < 1:
         raise HfLongSeqError(f"jobs is {jobs}: give the number of runs at a time, 1 or more.")
-    bases = _base_recipes(axes, load)
+    if jobs > 1 and processes.count() > 1:
+        raise HfLongSeqError(
+            f"jobs is {jobs} in {processes.count()} processes that train one model together: give one or the other."
+        )
+    processes.join()
+    bases = base_recipes(axes, load)
     data = DataCache()
-    settings = {**joint_settings(list(bases.values())), "run": run_section(command, axes)}
-    names = {} if overwrite else _earlier_names(output_dir)
-    whole = len(load_task(bases_data(bases).task, **bases_data(bases).options)[0]["train"])
+    settings = {**settings_of(bases), "run": run_section(command, axes)}
+    names = {} if overwrite else processes.by_main(lambda: earlier_names(output_dir))
+    section = bases_data(bases)
+    whole = len(processes.main_first(lambda: load_task(section.task, **section.options))[0]["train"])
     runs = Planner(axes, load, data.count, whole, names).plan()
     check_models(runs, data)
-    with manifest.holding(output_dir):
+    spec = data.load(section).spec
+    records = [run.record() for run in runs]
+
+    def open_plan() -> None:
         if not overwrite:
-            _admit_extension(output_dir, settings, bases)
+            admit_extension(output_dir, settings, bases)
         manifest.claim_folder(output_dir, settings, overwrite, finished=RESULTS)
-        spec = data.load(bases_data(bases)).spec
-        records = [run.record() for run in runs]
         manifest.write_json(output_dir / PLAN, {"task": spec.name, "metric": spec.metric, "runs": records})
-        told = _tables_once(listener, {run.name: run.arch for run in runs})
+
+    with processes.holding(output_dir):
+        processes.by_main(open_plan)
+        told = _tables_once(listener if processes.is_main() else silent, {run.name: run.arch for run in runs})
         told("", 0, sum(run.steps for run in runs), None)
         work = Work(output_dir, {run.name: run for run in runs}, keep_going)
         _do(work, [("train", run) for run in runs], jobs, told, data)
-        unscored = Book(output_dir, records, spec.metric).unscored()
+        unscored = processes.by_main(lambda: Book(output_dir, records, spec.metric).unscored())
         _do(work, [("score", work.runs[name]) for name in unscored], jobs, told, data)
-        return Comparison(output_dir, collect(output_dir, write=True))
-
-
-def run_section(command: str, axes: Axes) -> Raw:
-    """What `resolved.yaml` says of the plan."""
-    section = {"phase": command, "seeds": list(axes.seeds), "inits": list(axes.inits)}
-    if command == "spt":
-        return section
-    return {
-        **section,
-        "archs": list(axes.archs),
-        "grid": {key: list(values) for key, values in axes.grid.items()},
-        "train_fractions": list(axes.train_fractions),
-        "compute_tied": axes.compute_tied,
-    }
-
-
-def _base_recipes(axes: Axes, load: Load) -> dict[tuple[str, str | None], Recipe]:
-    """The recipe of each architecture and objective of the plan, all on the same data."""
-    objectives = dict.fromkeys([None, *(OBJECTIVE_OF.get(init) for init in axes.inits)])
-    bases = {(arch, objective): load(arch, objective) for arch in axes.archs for objective in objectives}
-    section = bases_data(bases)
-    if any(recipe.data != section for recipe in bases.values()):
-        raise HfLongSeqError("the data section differs between architectures: compare them on the same data.")
-    # in the record, a variant stands under its own name
-    return {key: replace(recipe, model=replace(recipe.model, arch=key[0])) for key, recipe in bases.items()}
-
-
-def bases_data(bases: Mapping[Any, Recipe]) -> DataSection:
-    """The data section that all recipes share."""
-    return next(iter(bases.values())).data
+        return Comparison(output_dir, processes.by_main(lambda: collect(output_dir, write=True)))
 
 
 class DataCache:
@@ -270,7 +217,7 @@ class DataCache:
     def load(self, section: DataSection) -> TaskData:
         key = repr(section)
         if key not in self._loaded:
-            self._loaded[key] = load_data(section)
+            self._loaded[key] = processes.main_first(lambda: load_data(section))
         return self._loaded[key]
 
     def count(self, section: DataSection) -> tuple[int, int]:
@@ -295,34 +242,6 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
             denoising_parts(run.recipe, spec, seed=0)
         else:
             classification_parts(spec)
-
-
-def _earlier_names(output_dir: Path) -> dict[str, str]:
-    """Names of the runs that the plan in a folder has, by what they do: a larger plan finds them by these."""
-    path = output_dir / PLAN
-    return {run["identity"]: run["name"] for run in manifest.read_json(path)["runs"]} if path.is_file() else {}
-
-
-def _admit_extension(output_dir: Path, settings: Raw, bases: Mapping[tuple[str, str | None], Recipe]) -> None:
-    """More of any axis may be added to a comparison in its folder; what is finished there stays."""
-    found = manifest.read_resolved(output_dir)
-    if found is None or (found.get("run") or {}).get("phase") != settings["run"]["phase"]:
-        return
-    old, new = found["run"], settings["run"]
-    for name in ("seeds", "inits", "archs", "train_fractions"):
-        if not set(old.get(name) or []) <= set(new.get(name) or []):
-            return
-    if old.get("compute_tied") != new.get("compute_tied"):
-        return
-    if any(not set(values) <= set(new["grid"].get(key, values)) for key, values in (old.get("grid") or {}).items()):
-        return
-    known = old.get("archs") or architectures_of(found)
-    if not set(known) <= {arch for arch, _ in bases}:
-        return
-    used = dict.fromkeys([None, *(OBJECTIVE_OF.get(init) for init in old.get("inits") or [])])
-    before = [bases[arch, objective] for arch in known for objective in used]
-    if not manifest.first_difference({**found, "run": None}, {**joint_settings(before), "run": None}):
-        manifest.write_yaml(output_dir / manifest.RESOLVED, settings)
 
 
 def _tables_once(listener: Listener, arch_of: Mapping[str, str]) -> Listener:
@@ -362,8 +281,9 @@ class Work:
     def perform(self, action: str, run: Run, data: DataCache, listener: Listener) -> None:
         """Train a run, or score it on the test split; a failure is written down, or raised where it stops the plan."""
         if action == "score":
-            return self._score(run, data)
-        if self.ended(run.name) or (self.folder(run.name) / manifest.METRICS).is_file():
+            return processes.by_main(lambda: self._score(run, data))
+        finished = self.folder(run.name) / manifest.METRICS
+        if processes.by_main(lambda: self.ended(run.name) or finished.is_file()):
             return listener(run.name, run.steps, run.steps, None)
         try:
             self._train(run, data, listener)

@@ -153,7 +153,7 @@ def _kind_of(key: str) -> Any:
     elif section == "data":
         raise HfLongSeqError(f"grid key {key!r} changes the data: compare on the same data, or use --train_fractions.")
     elif key not in known:
-        close = did_you_mean(key, known) or did_you_mean(f"finetune.{key}", known)
+        close = did_you_mean(key if name else f"finetune.{key}", known)
         raise HfLongSeqError(
             f"there is no grid key {key!r}{close}: use lr, batch, or SECTION.NAME with an option of model, pretrain, "
             "finetune or scratch."

@@ -147,21 +147,22 @@ class Recipe:
         return plain
 
 
-def joint_settings(recipes: "list[Recipe]") -> Raw:
+def joint_settings(recipes: "list[Recipe]", names: list[str] | None = None) -> Raw:
     """The settings of a comparison in the shape of one recipe.
 
     Of several architectures, each has its settings under its name; of several objectives of one architecture, the
-    first recipe has the plain settings, and another what differs from them under the objective's name.
+    first recipe has the plain settings, and another what differs from them under the objective's name. `names` are
+    those under which the recipes are compared, where one architecture stands there in several variants.
     """
     plain: dict[str, Raw] = {}
-    for recipe in recipes:
+    for name, recipe in zip(names or [recipe.model.arch for recipe in recipes], recipes, strict=True):
         own = recipe.to_dict()
-        base = plain.setdefault(recipe.model.arch, own)
+        base = plain.setdefault(name, own)
         if base is not own:
             _add_objective(base, own)
-    if len(plain) == 1:
+    if list(plain) == [recipes[0].model.arch]:
         return plain[recipes[0].model.arch]
-    model = {arch: {k: v for k, v in own["model"].items() if k != "arch"} for arch, own in plain.items()}
+    model = {name: {k: v for k, v in own["model"].items() if (k, v) != ("arch", name)} for name, own in plain.items()}
     phases = {name: {arch: own[name] for arch, own in plain.items()} for name in ("pretrain", "finetune", "scratch")}
     return {"model": {"arch": list(plain), **model}, "data": recipes[0].to_dict()["data"], **phases}
 
