@@ -1,0 +1,364 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What checkpoints learned, channel by channel: kernels, receptive fields and attention, as tidy rows and curves.
+
+Axes: D directions (past, future), H channels, L distances, O offsets of the input from the output.
+"""
+
+import csv
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModel
+
+from hf_longseq.analysis import kernel_measures, receptive_field
+from hf_longseq.analysis.examples import some_examples
+from hf_longseq.analysis.kernel_measures import DIRECTIONS
+from hf_longseq.data.collators import DataCollatorWithLongPadding
+from hf_longseq.data.task import TASKS, TaskSpec
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.models import ARCHITECTURES
+from hf_longseq.training import manifest
+from hf_longseq.training.recipe import Recipe
+
+LONGEST = 2048
+"""Distances looked at where the task is longer and nothing else is asked for."""
+
+RANDOM_LENGTH = 1024
+CURVE_POINTS = 48
+
+
+@dataclass
+class Looked:
+    """One checkpoint and what was found in it.
+
+    Args:
+        label: Its name in tables and pictures.
+        arch: Architecture.
+        inputs: Where the examples for gradients and attention came from, in words.
+        kernels: (D, H, L) of every layer that has kernels; for states that all channels share, of each channel to
+            itself.
+        norms: The same over all input channels, where a mixer mixes them; empty otherwise.
+        fields: Mean influence by offset (O,) of every mixer, under its layer's number, and of the "network".
+        attention: Share by offset (layers, heads, O); None without attention.
+        uniform: Share by offset (O,) of equal attention to all that is visible.
+        bias: Position bias (layers, O) of MEGA; None for others.
+        clusters: Cluster of every kernel, (layers, D, H); None without kernels.
+    """
+
+    label: str
+    arch: str
+    inputs: str
+    bidirectional: bool
+    kernels: list[np.ndarray] = field(default_factory=list)
+    norms: list[np.ndarray] = field(default_factory=list)
+    fields: dict[Any, np.ndarray] = field(default_factory=dict)
+    attention: np.ndarray | None = None
+    uniform: np.ndarray | None = None
+    bias: np.ndarray | None = None
+    clusters: np.ndarray | None = None
+
+
+def analyse(
+    checkpoints: list[str | os.PathLike],
+    labels: list[str] | None = None,
+    *,
+    task: str | None = None,
+    length: int | None = None,
+    examples: int = 8,
+    clusters: int = 4,
+) -> tuple[list[Looked], list[str]]:
+    """Look into checkpoints.
+
+    Args:
+        checkpoints: Folders with a `config.json` and weights, such as finished runs.
+        labels: A name for each; the folders' own by default.
+        task: Take examples of this task instead of the run's own; without either, inputs are random.
+        length: Distances looked at, and longest example; the longest of the tasks' lengths by default, up to 2,048.
+        examples: Inputs for gradients and attention.
+        clusters: Groups of kernel shapes, over all checkpoints together.
+
+    Returns:
+        What was found in each checkpoint, and the meaning of the clusters in words.
+
+    Raises:
+        HfLongSeqError: For a folder without a model of this package, an unknown task, or labels that do not fit.
+    """
+    labels = unique_labels(checkpoints, labels)
+    for name, value in (("length", length), ("examples", examples), ("clusters", clusters)):
+        if value is not None and value < 1:
+            raise HfLongSeqError(f"{name} is {value}: give a number of at least 1.")
+    opened = [open_checkpoint(folder) for folder in checkpoints]
+    chosen = [
+        task_examples(folder, model.config, task, examples)
+        for folder, (_, model) in zip(checkpoints, opened, strict=True)
+    ]
+    if length is None:
+        lengths = [RANDOM_LENGTH if spec is None else spec.max_length for _, spec, _ in chosen]
+        length = min(max(lengths), LONGEST)
+    found = []
+    for label, (arch, model), (rows, spec, words) in zip(labels, opened, chosen, strict=True):
+        limit = getattr(model.config, "max_position_embeddings", None) or length
+        inputs = as_inputs(rows, spec, model.config, min(length, limit), examples)
+        found.append(_look(label, arch, model, inputs, words, length))
+    return found, _cluster(found, clusters)
+
+
+def unique_labels(checkpoints: list, labels: list[str] | None) -> list[str]:
+    """A name for every checkpoint, no two alike."""
+    if labels is not None and len(labels) != len(checkpoints):
+        count = len(checkpoints)
+        raise HfLongSeqError(f"labels has {len(labels)} names for {count} checkpoints: give one name for each.")
+    if labels is None:
+        paths = [Path(os.path.abspath(folder)) for folder in checkpoints]
+        labels = [path.name for path in paths]
+        if len(set(labels)) < len(labels):
+            labels = ["-".join(path.parts[-2:]) for path in paths]
+    if len(set(labels)) < len(labels):
+        raise HfLongSeqError(f"the labels {', '.join(labels)} are not all different: give each its own with --labels.")
+    return labels
+
+
+def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
+    """Architecture and trunk of a checkpoint, in evaluation mode."""
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        best = folder / "best"
+        remedy = f"give {best}" if (best / "config.json").is_file() else "give the folder of a finished run"
+        raise HfLongSeqError(f"checkpoint {folder} holds no config.json: {remedy}.")
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except ValueError:
+        raise HfLongSeqError(f"{folder / 'config.json'} is no JSON: restore it.") from None
+    kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
+    if kind not in kinds:
+        raise HfLongSeqError(
+            f"checkpoint {folder} is a model of type {kind!r}, which has no mixers of this package: give one of "
+            f"{', '.join(kinds)}."
+        )
+    return kinds[kind], AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def task_examples(
+    folder: str | os.PathLike, config, task: str | None, count: int
+) -> tuple[list[dict], TaskSpec | None, str]:
+    """Examples of the task that a run was trained on, or of the one asked for; none where there is no such task."""
+    options: dict[str, Any] = {}
+    if task is not None:
+        if task not in TASKS:
+            raise HfLongSeqError(f"there is no task {task!r}{did_you_mean(task, TASKS)}: known: {', '.join(TASKS)}.")
+    else:
+        settings = manifest.read_resolved(folder)
+        if not isinstance(settings, dict) or "data" not in settings:
+            return [], None, "random inputs"
+        data = Recipe.load(settings).data
+        task, options = data.task, data.options
+        try:
+            rows, spec = some_examples(task, count, options)
+        except (HfLongSeqError, OSError) as error:
+            return [], None, f"random inputs (the data of {task} are not at hand: {' '.join(str(error).split())})"
+        return rows, spec, f"{len(rows)} examples of {task}"
+    rows, spec = some_examples(task, count, options)
+    if spec.modality != config.input_type or (spec.num_channels or config.num_channels) != config.num_channels:
+        raise HfLongSeqError(
+            f"task {task} gives {spec.modality} but checkpoint {folder} reads {config.input_type} of "
+            f"{config.num_channels} channels: choose the task it was trained on."
+        )
+    return rows, spec, f"{len(rows)} examples of {task}"
+
+
+def as_inputs(rows: list[dict], spec: TaskSpec | None, config, length: int, count: int) -> list[dict]:
+    """Examples as batches of one, cut to ``length``; random ones where there are none."""
+    name = "input_ids" if config.input_type == "tokens" else "input_values"
+    if spec is not None:
+        collator = DataCollatorWithLongPadding.from_task(spec)
+        return [{name: collator([row])[name][:, :length]} for row in rows]
+    generator = torch.Generator().manual_seed(0)
+    size = min(length, RANDOM_LENGTH)
+    if name == "input_ids":
+        return [{name: torch.randint(config.vocab_size, (1, size), generator=generator)} for _ in range(count)]
+    return [{name: torch.randn(1, size, config.num_channels, generator=generator)} for _ in range(count)]
+
+
+def _look(label: str, arch: str, model, inputs: list[dict], words: str, length: int) -> Looked:
+    looked = Looked(label, arch, words, model.config.bidirectional)
+    mixers = [layer.mixer for layer in model.layers]
+    with torch.no_grad():
+        recurrent = [mixer for mixer in mixers if hasattr(mixer, "kernel")]
+        mixing = [mixer for mixer in mixers if hasattr(mixer, "kernel_norm")]
+        looked.kernels = [mixer.kernel(length).double().numpy() for mixer in recurrent]
+        looked.norms = [mixer.kernel_norm(length).double().numpy() for mixer in mixing]
+        biases = [mixer.position_bias for mixer in mixers if hasattr(mixer, "position_bias")]
+        if biases:
+            reach = min([length, *(len(bias.table) // 2 + 1 for bias in biases if bias.table is not None)])
+            looked.bias = torch.stack([bias.of_offsets(reach) for bias in biases]).double().numpy()
+    looked.fields = receptive_field.receptive_fields(model, inputs, length)
+    if "attentions" in (model._can_record_outputs or {}):
+        model.set_attn_implementation("eager")
+        looked.attention, looked.uniform = receptive_field.attention_by_offset(model, inputs, length)
+    return looked
+
+
+def _cluster(found: list[Looked], count: int) -> list[str]:
+    """Give every kernel of every checkpoint a cluster, over all checkpoints together."""
+    stacks = [one_sided(looked.kernels) for looked in found if looked.kernels]
+    if not stacks:
+        return []
+    members, words = kernel_measures.cluster_shapes(np.concatenate(stacks), count)
+    parts = np.split(members, np.cumsum([len(stack) for stack in stacks])[:-1])
+    for looked, part in zip([looked for looked in found if looked.kernels], parts, strict=True):
+        looked.clusters = part.reshape(len(looked.kernels), *looked.kernels[0].shape[:2])
+    return words
+
+
+def one_sided(kernels: list[np.ndarray]) -> np.ndarray:
+    """Kernels of all layers, directions and channels as rows (K, L), each from its first weight: the future of S4 and
+    DLR begins one step ahead (and its last weight is repeated)."""
+    stacked = np.stack(kernels)
+    if stacked.shape[1] == 2 and not stacked[:, 1, :, 0].any():
+        stacked[:, 1] = np.concatenate((stacked[:, 1, :, 1:], stacked[:, 1, :, -1:]), axis=-1)
+    return stacked.reshape(-1, stacked.shape[-1])
+
+
+def measure_rows(found: list[Looked]) -> list[dict]:
+    """Tidy rows: checkpoint, layer, channel (or head), direction, measure, value."""
+    rows: list[dict] = []
+
+    def add(looked: Looked, layer, channel, direction: str, measure: str, value) -> None:
+        number = int(value) if float(value).is_integer() else float(f"{value:.6g}")
+        cells = (looked.label, layer, channel, direction, measure, number)
+        rows.append(dict(zip(MEASURE_COLUMNS, cells, strict=True)))
+
+    for looked in found:
+        for layer, kernel_DHL in enumerate(looked.kernels):
+            values = kernel_measures.measures(kernel_DHL)
+            if looked.norms:
+                values["decay_length_all_channels"] = kernel_measures.decay_length(looked.norms[layer])
+            values["cluster"] = 1 + looked.clusters[layer]
+            for measure, value_DH in values.items():
+                for direction, value_H in zip(DIRECTIONS, value_DH, strict=False):
+                    for channel, value in enumerate(value_H):
+                        add(looked, layer, channel, direction, measure, value)
+        for layer, share_O in looked.fields.items():
+            for share in receptive_field.FIELDS:
+                reach = receptive_field.field_reach(share_O, share)
+                add(looked, layer, "", "both", f"receptive_field_{100 * share:.0f}", reach)
+        if looked.attention is not None:
+            for layer, heads in enumerate(receptive_field.mean_distance(looked.attention)):
+                for head, value in enumerate(heads):
+                    add(looked, layer, head, "both", "attention_distance", value)
+            uniform = receptive_field.mean_distance(looked.uniform)
+            add(looked, "", "", "both", "attention_distance_if_equal", uniform)
+    return rows
+
+
+def curve_rows(found: list[Looked]) -> list[dict]:
+    """What the pictures' lines show: checkpoint, layer, head, curve, at, value."""
+    rows: list[dict] = []
+
+    def add(looked: Looked, layer, head, curve: str, at: np.ndarray, values: np.ndarray) -> None:
+        for x, y in zip(at, values, strict=True):
+            cells = (looked.label, layer, head, curve, float(f"{x:.6g}"), float(f"{y:.6g}"))
+            rows.append(dict(zip(CURVE_COLUMNS, cells, strict=True)))
+
+    for looked in found:
+        for layer, kernel_DHL in enumerate(looked.kernels):
+            at, levels = time_levels(kernel_DHL)
+            add(looked, layer, "", "kernel_median_db_by_offset", at, np.median(levels, axis=0))
+            at, levels = frequency_levels(kernel_DHL)
+            add(looked, layer, "", "response_median_db_by_frequency", at, np.median(levels, axis=0))
+        for layer, share_O in looked.fields.items():
+            add(looked, layer, "", "influence_by_offset", *binned(share_O))
+        if looked.attention is not None:
+            for layer, heads in enumerate(looked.attention):
+                for head, share_O in enumerate(heads):
+                    add(looked, layer, head, "attention_by_offset", *binned(share_O))
+        if looked.bias is not None:
+            for layer, bias_O in enumerate(looked.bias):
+                edges = np.ceil(kernel_measures.offset_edges(len(bias_O) // 2 + 1, CURVE_POINTS)).astype(int)
+                at = edges[:-1]
+                add(looked, layer, 0, "position_bias_by_offset", at, bias_O[at + len(bias_O) // 2])
+    return rows
+
+
+MEASURE_COLUMNS = ("checkpoint", "layer", "channel", "direction", "measure", "value")
+CURVE_COLUMNS = ("checkpoint", "layer", "head", "curve", "at", "value")
+
+
+def time_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets in the middle of log-spaced bins, and each channel's largest weight there in decibels below its peak."""
+    edges, levels = binned_envelopes(kernel_DHL)
+    return np.trunc((edges[:-1] + edges[1:]) / 2), levels
+
+
+def binned_envelopes(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of the bins of offsets, and levels (H, bins) in decibels; a causal kernel has bins of the past alone."""
+    both_HO = kernel_measures.two_sided(kernel_DHL)
+    length = kernel_DHL.shape[-1]
+    edges = kernel_measures.offset_edges(length, CURVE_POINTS)
+    indices = np.round(edges + length - 0.5).astype(int)
+    values = kernel_measures.envelope(both_HO, indices)
+    if len(kernel_DHL) == 1:
+        past = edges[:-1] < 0
+        edges, values = edges[: past.sum() + 1], values[:, past]
+    return edges, kernel_measures.decibel(values)
+
+
+def frequency_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest frequencies of log-spaced bins, and each channel's response (both directions together) in decibels."""
+    frequencies, response = kernel_measures.spectrum(kernel_measures.two_sided(kernel_DHL))
+    edges = kernel_measures.frequency_edges(len(frequencies), 2 * CURVE_POINTS)
+    return frequencies[edges[:-1]], kernel_measures.decibel(kernel_measures.envelope(response, edges))
+
+
+def binned(share_O: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets in the middle of log-spaced bins, and the share that falls into each."""
+    length = len(share_O) // 2 + 1
+    edges = kernel_measures.offset_edges(length, CURVE_POINTS)
+    sums = np.add.reduceat(share_O, np.round(edges[:-1] + length - 0.5).astype(int))
+    return np.trunc((edges[:-1] + edges[1:]) / 2), sums
+
+
+def to_csv(rows: list[dict], columns: tuple[str, ...]) -> str:
+    """Rows as CSV text."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def table(found: list[Looked]) -> str:
+    """A line per checkpoint and layer; steps, medians over channels with the 10th and 90th percentile."""
+    lines = [["checkpoint", "layer", "decay past", "decay future", "mixer sees 50/90 %", "attention distance"]]
+    for looked in found:
+        for layer in looked.fields:
+            reaches = [receptive_field.field_reach(looked.fields[layer], share) for share in (0.5, 0.9)]
+            decays = ["", ""]
+            if layer != "network" and looked.kernels:
+                decay_DH = kernel_measures.decay_length(looked.kernels[layer])
+                length = looked.kernels[layer].shape[-1]
+                decays[: len(decay_DH)] = [_spread(values, length) for values in decay_DH]
+            distance = ""
+            if layer != "network" and looked.attention is not None:
+                heads = receptive_field.mean_distance(looked.attention[layer])
+                distance = " ".join(f"{value:.0f}" for value in heads)
+            elif looked.attention is not None:
+                distance = f"(equal: {receptive_field.mean_distance(looked.uniform):.0f})"
+            lines.append([looked.label, str(layer), *decays, f"{reaches[0]} / {reaches[1]}", distance])
+    used = [column for column in range(len(lines[0])) if any(line[column] for line in lines[1:])]
+    widths = {column: max(len(line[column]) for line in lines) for column in used}
+    return "\n".join("  ".join(line[c].ljust(widths[c]) for c in used).rstrip() for line in lines)
+
+
+def _spread(values: np.ndarray, length: int) -> str:
+    low, middle, high = (
+        f">={length}" if value >= length else f"{value:.0f}" for value in np.percentile(values, [10, 50, 90])
+    )
+    return middle if low == high else f"{middle} ({low} to {high})"

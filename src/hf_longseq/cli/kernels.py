@@ -1,0 +1,53 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq kernels`: pictures and numbers of what checkpoints learned, side by side."""
+
+import sys
+from pathlib import Path
+
+from hf_longseq.cli.options import Parser
+from hf_longseq.errors import HfLongSeqError
+
+
+def run(argv: list[str]) -> None:
+    """Parse, look, write pictures and CSV, print the table."""
+    parser = Parser(prog="hf-longseq kernels", description="Kernels, receptive fields and attention of checkpoints.")
+    parser.add_argument("checkpoints", nargs="+", help="folders of finished runs, side by side in the pictures")
+    parser.add_argument("--output_dir", required=True, help="new folder for pictures and CSV")
+    parser.add_argument("--labels", help="names of the checkpoints, for example scratch,SPT [their folders' names]")
+    parser.add_argument("--task", help="take examples of this task [the run's own; without one, random inputs]")
+    parser.add_argument("--length", type=int, help="steps looked at [the task's length, up to 2048]")
+    parser.add_argument("--examples", type=int, default=8, help="inputs for gradients and attention [8]")
+    parser.add_argument("--clusters", type=int, default=4, help="groups of kernel shapes [4]")
+    options = parser.parse(argv)
+    folder = Path(options.output_dir)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise HfLongSeqError(f"output_dir {folder} is not empty: choose a new folder, pictures are not overwritten.")
+
+    from hf_longseq.analysis import kernel_figures, kernels
+    from hf_longseq.training.manifest import replace_folder, write_whole
+    from hf_longseq.training.progress import quiet_libraries
+
+    kernel_figures.load_pyplot()  # before any work is done
+    quiet_libraries()
+    found, clusters = kernels.analyse(
+        options.checkpoints,
+        [word.strip() for word in options.labels.split(",")] if options.labels else None,
+        task=options.task,
+        length=options.length,
+        examples=options.examples,
+        clusters=options.clusters,
+    )
+    for looked in found:
+        print(f"{looked.label}: {looked.arch}, {looked.inputs}", file=sys.stderr)
+
+    def fill(fresh: Path) -> None:
+        write_whole(fresh / "kernels.csv", kernels.to_csv(kernels.measure_rows(found), kernels.MEASURE_COLUMNS))
+        write_whole(fresh / "curves.csv", kernels.to_csv(kernels.curve_rows(found), kernels.CURVE_COLUMNS))
+        kernel_figures.draw(found, clusters, fresh)
+
+    replace_folder(folder, fill)
+    print(kernels.table(found))
+    for number, words in enumerate(clusters, start=1):
+        print(f"cluster {number}: {words}")
+    print(f"\nin {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
