@@ -73,16 +73,34 @@ def test_the_content_hash_sees_values_and_order_but_not_chunks():
     )
 
 
-def test_a_torn_checkpoint_is_passed_over(tmp_path):
-    for step in (5, 10, 15):
-        folder = tmp_path / "checkpoints" / f"checkpoint-{step}"
-        folder.mkdir(parents=True)
-        for name in ("model.safetensors", "optimizer.pt", "scheduler.pt"):
-            (folder / name).write_text("")
-        (folder / "trainer_state.json").write_text("{}" if step < 15 else '{"torn')
-    (tmp_path / "checkpoints" / "checkpoint-10" / "optimizer.pt").unlink()
-    assert manifest.last_checkpoint(tmp_path).name == "checkpoint-5"
-    assert manifest.last_checkpoint(tmp_path / "nowhere") is None
+def test_a_failed_write_leaves_nothing_and_a_killed_one_is_in_nobodys_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifest, "sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        manifest.write_json(tmp_path / "a.json", {})
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".resolved.yaml.123").write_text("mod")
+    assert manifest.claim_folder(tmp_path / "run", SETTINGS) == "new"
+
+
+def test_a_run_finds_what_it_started_from_after_the_folders_moved(tmp_path):
+    first, second = tmp_path / "here" / "runs" / "first", tmp_path / "here" / "runs" / "second"
+    first.mkdir(parents=True)
+    (first / "model.safetensors").write_bytes(b"weights")
+    recorded = manifest.path_from(second, first)
+    settings = {"run": {"init_from": recorded, "init_weights": manifest.weights_hash(first)}}
+    assert recorded == "../first" and manifest.started_from(second, settings) == first
+    (tmp_path / "here").rename(tmp_path / "there")
+    second = tmp_path / "there" / "runs" / "second"
+    second.mkdir()
+    copied = tmp_path / "there" / "best"  # as a comparison copies its best run
+    for run in (second, copied):
+        assert (manifest.started_from(run, settings) / "model.safetensors").read_bytes() == b"weights"
+    (tmp_path / "there" / "runs" / "first" / "model.safetensors").write_bytes(b"others")
+    assert manifest.started_from(second, settings) is None
+    assert manifest.path_from(tmp_path / "elsewhere" / "run", second) == str(second)
+    assert manifest.path_from(second, "somebody/model") == "somebody/model"
 
 
 def test_the_environment_names_versions_and_hardware():

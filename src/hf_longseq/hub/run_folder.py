@@ -86,10 +86,8 @@ def read_run(folder: str | os.PathLike) -> Run:
     metrics = _record(folder, manifest.METRICS)
     if not (metrics.get("test") or metrics.get("validation")):
         raise HfLongSeqError(f"run {folder} has no metrics in {manifest.METRICS}: evaluate it before it is published.")
-    init_from = settings["run"].get("init_from")
-    pretraining = manifest.read_resolved(init_from) if init_from else None
-    if pretraining is not None and manifest.weights_hash(init_from) != settings["run"].get("init_weights"):
-        pretraining = None  # another checkpoint lies there by now
+    start = manifest.started_from(folder, settings)
+    pretraining = manifest.read_resolved(start) if start else None
     return Run(
         folder=folder,
         settings=without_paths(settings),

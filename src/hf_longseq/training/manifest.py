@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -46,6 +47,8 @@ ADDED_LATER = {"group_by_length": False}
 LOCK = ".lock"
 # What a killed process leaves behind (the workers that prepared its batches) notices its end within this time.
 SECONDS_TO_DIE = 30
+# Names under which files and folders are written before they get their own.
+UNFINISHED = re.compile(r"\..+\.\d+")
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
@@ -53,8 +56,25 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync(path: str | os.PathLike) -> None:
+    """Bring a file, or the entries of a folder, from the system's memory to the disk: a power cut may come next."""
+    if os.name == "nt" and Path(path).is_dir():
+        return  # no such call there
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: str | os.PathLike, content: Any) -> None:
@@ -75,8 +95,10 @@ def read_json(path: str | os.PathLike) -> Any:
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
     folder = Path(folder)
+    for left in folder.parent.glob(f".{folder.name}.*"):
+        if UNFINISHED.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     fill(fresh)
     shutil.rmtree(folder, ignore_errors=True)
@@ -177,8 +199,10 @@ def _read_text(path: Path) -> str:
 
 
 def _content(folder: Path) -> list[Path]:
-    """What lies in a run folder besides the lock."""
-    return [path for path in folder.iterdir() if path.name != LOCK] if folder.is_dir() else []
+    """What lies in a run folder besides the lock, and the beginnings of files that a kill left there."""
+    if not folder.is_dir():
+        return []
+    return [path for path in folder.iterdir() if path.name != LOCK and not UNFINISHED.fullmatch(path.name)]
 
 
 def empty_folder(folder: str | os.PathLike) -> None:
@@ -223,7 +247,8 @@ def started_from(run: str | os.PathLike, settings: dict) -> Path | None:
     if not recorded:
         return None
     # The second place is that of a run copied out of its comparison; the last is how older runs were recorded.
-    for place in (Path(run, recorded), Path(run).parent / "runs" / Path(recorded).name, Path(recorded)):
+    beside = Path(os.path.normpath(Path(run, recorded)))
+    for place in (beside, Path(run).parent / "runs" / beside.name, Path(recorded)):
         if place.is_dir() and weights_hash(place) == settings["run"].get("init_weights"):
             return place
     return None
@@ -313,22 +338,3 @@ def weights_hash(folder: str | os.PathLike) -> str:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     return digest.hexdigest()[:16]
-
-
-def last_checkpoint(folder: str | os.PathLike) -> Path | None:
-    """The newest complete Trainer checkpoint of an unfinished run; one that a kill left torn is passed over."""
-    found = sorted(
-        (path for path in (Path(folder) / CHECKPOINTS).glob("checkpoint-*") if path.name.split("-")[-1].isdigit()),
-        key=lambda path: int(path.name.split("-")[-1]),
-    )
-    needed = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
-    complete = [path for path in found if all((path / name).is_file() for name in needed) and _is_json(path)]
-    return complete[-1] if complete else None
-
-
-def _is_json(checkpoint: Path) -> bool:
-    try:
-        read_json(checkpoint / "trainer_state.json")
-    except ValueError:
-        return False
-    return True

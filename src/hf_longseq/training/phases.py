@@ -11,8 +11,6 @@ The best checkpoint is chosen on the validation split; the test split is read on
 interrupted goes on when it is started again, and one that is finished is not repeated.
 """
 
-import contextlib
-import math
 import os
 import shutil
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochC
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import manifest, processes
+from hf_longseq.training import checkpoints, manifest, processes, survival
 from hf_longseq.training.arguments import PhaseSection
 from hf_longseq.training.assembly import (
     CLASSIFIER,
@@ -146,7 +144,8 @@ def finetune(
         redraw_parameters(model, recipe.model.init_normal)
     else:
         model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
-        run |= {"init_from": manifest.path_from(output_dir, init_from), "init_weights": manifest.weights_hash(init_from)}
+        run["init_from"] = manifest.path_from(output_dir, init_from)
+        run["init_weights"] = manifest.weights_hash(init_from)
     settings = recipe.to_dict()
     return _run(
         Path(output_dir),
@@ -231,12 +230,12 @@ def _run_held(
         manifest.write_json(folder / manifest.DATA, {**record, "note": data.spec.note})
         if "source_row" in train.column_names:
             manifest.write_splits(folder / manifest.SPLITS, used)
-        return state, manifest.last_checkpoint(folder) if state == "resume" else None, resolved
+        return state, checkpoints.last_checkpoint(folder) if state == "resume" else None, resolved
 
     state, resumed_from, resolved = processes.by_main(open_folder)
     processes.check_folder_is_shared(folder, manifest.RESOLVED, resolved)
-        listener(folder.name, steps, steps, None)
     if state == "finished":
+        listener(folder.name, steps, steps, None)
         if processes.is_main():
             shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
         return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
@@ -259,7 +258,7 @@ def _run_held(
             clock,
             ProgressReport(folder.name, listener, metric),
             stop := survival.StopOnSignal(lambda text: listener(folder.name, trainer.state.global_step, steps, text)),
-            StopOnNaN(section.section),
+            survival.StopOnNaN(section.section),
             *callbacks,
         ],
         **trainer_parts,
@@ -274,7 +273,7 @@ def _run_held(
         )
     except ValueError:
         # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
-        if manifest.last_checkpoint(folder) is None:
+        if checkpoints.last_checkpoint(folder) is None:
             manifest.empty_folder(folder)
         raise
     if use_cache is not None:
@@ -365,18 +364,3 @@ def _check_same_data(folder: Path, record: dict[str, Any]) -> None:
             f"the data of task {record['task']!r} are not those with which the run in {folder} began: restore them, "
             "or start again with --overwrite."
         )
-
-
-class StopOnNaN(TrainerCallback):
-    """Ends a run whose loss is no number any more, instead of training on garbage to the end."""
-
-    def __init__(self, section: str):
-        self.section = section
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        loss = (logs or {}).get("loss")
-        if loss is not None and not math.isfinite(loss):
-            raise HfLongSeqError(
-                f"the training loss is {loss} at step {state.global_step}: lower {self.section}.learning_rate "
-                f"(now {args.learning_rate}) or set {self.section}.max_grad_norm."
-            )

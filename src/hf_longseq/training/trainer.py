@@ -5,23 +5,29 @@
 - the model declares its parameter groups (`model.parameter_groups`), the trainer uses and prints them;
 - evaluation has its own collator, so that validation masks are fixed while training masks are fresh;
 - denoising is scored by a few counts per example, never by keeping length x vocabulary logits;
-- losses and metrics are exact over a split: sums divided once, no mean of batch means, no example dropped.
+- losses and metrics are exact over a split: sums divided once, no mean of batch means, no example dropped;
+- a checkpoint counts only when it is complete, and going on from one gives the weights of the undisturbed run.
 
 Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 """
 
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 from transformers import TrainerCallback
+from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalPrediction
 from transformers.utils import logging
 
+from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import load_metric
+from hf_longseq.training import checkpoints
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
 
@@ -58,6 +64,7 @@ class LongSeqTrainer(ShardedTrainer):
         self.ssm_learning_rate = ssm_learning_rate
         self.eval_data_collator = eval_data_collator
         self.group_by_length = group_by_length
+        self.add_callback(checkpoints.OwnBestCheckpoint)
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW from the groups that the model declares; see `parameter_groups` of the models."""
@@ -97,6 +104,51 @@ class LongSeqTrainer(ShardedTrainer):
 
     def get_test_dataloader(self, test_dataset):
         return self._with_eval_collator(super().get_test_dataloader, test_dataset)
+
+    def _get_dataloader(self, *args, **kwargs):
+        # Each iterator over a loader draws a seed for its workers. From torch's own generator that would shift the
+        # dropout of every later step, by as many draws as iterators were made, which a resume changes.
+        loader = super()._get_dataloader(*args, **kwargs)
+        loader.generator = torch.Generator().manual_seed(self.args.seed)
+        return loader
+
+    def _run_epoch(self, *args, **kwargs):
+        # A run that was killed after its last step has nothing left to train; the stock loop would take one step more.
+        if self.state.global_step < self.state.max_steps:
+            super()._run_epoch(*args, **kwargs)
+
+    def _save_checkpoint(self, model, trial) -> None:
+        """Write a checkpoint and seal it; only then delete older ones (`save_total_limit` of them are kept)."""
+        folder = Path(self._get_output_dir(trial)) / f"checkpoint-{self.state.global_step}"
+        if self.args.should_save:
+            shutil.rmtree(folder, ignore_errors=True)  # what a kill left of an earlier attempt
+        self.accelerator.wait_for_everyone()
+        limit, self.args.save_total_limit = self.args.save_total_limit, None  # the stock deletes before the seal
+        try:
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                # A pickle, which nothing here opens.
+                (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+                checkpoints.seal(folder)
+        except Exception as error:
+            if not checkpoints.is_writing_error(error):
+                raise
+            raise HfLongSeqError(self._unwritten(folder, error)) from error
+        finally:
+            self.args.save_total_limit = limit
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save and limit:
+            checkpoints.discard_superseded(folder.parent, keep=limit)
+
+    def _unwritten(self, folder: Path, error: Exception) -> str:
+        shutil.rmtree(folder, ignore_errors=True)
+        kept = checkpoints.newest_intact(folder.parent)
+        reason = checkpoints.writing_error(error, folder)
+        return (
+            f"{folder.name} could not be written to {folder.parent} ({reason}): make room there and give the same "
+            f"command again, which goes on from {kept.name if kept else 'the start'}."
+        )
 
     def _with_eval_collator(self, make_dataloader: Callable, dataset):
         training_collator = self.data_collator

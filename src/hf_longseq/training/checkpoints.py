@@ -1,0 +1,131 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints that count only when they are complete: sealed after writing, verified before a run goes on from one.
+
+    checkpoints/checkpoint-N/...            what transformers' Trainer writes, file by file
+    checkpoints/checkpoint-N/complete.json  the seal, written last: size and hash of every other file
+
+A folder without a seal, or whose files do not match it, is passed over, and the one before is used. Older checkpoints
+are deleted only after a newer one is sealed.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from safetensors import SafetensorError
+from transformers import TrainerCallback
+
+from hf_longseq.training.manifest import CHECKPOINTS, read_json, sync, write_json
+
+SEAL = "complete.json"
+STATE = "trainer_state.json"
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def last_checkpoint(run: str | os.PathLike) -> Path | None:
+    """The newest checkpoint of an unfinished run that is intact, and whose best checkpoint is; None if there is none.
+
+    Every file is read and compared with its hash, so that a torn, truncated or damaged one is found before training.
+    """
+    return newest_intact(Path(run) / CHECKPOINTS)
+
+
+def newest_intact(folder: str | os.PathLike) -> Path | None:
+    """As `last_checkpoint`, for the folder in which the checkpoints lie."""
+    for checkpoint in _newest_first(Path(folder)):
+        if is_intact(checkpoint):
+            best = best_of(checkpoint)
+            if best is None or best == checkpoint or is_intact(best):
+                return checkpoint
+    return None
+
+
+def seal(checkpoint: str | os.PathLike) -> None:
+    """Bring every file of a checkpoint to the disk, then write the seal that makes it count."""
+    checkpoint = Path(checkpoint)
+    content = {}
+    for path in _files(checkpoint):
+        sync(path)
+        content[path.relative_to(checkpoint).as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+    write_json(checkpoint / SEAL, content)
+
+
+def is_intact(checkpoint: str | os.PathLike) -> bool:
+    """Whether the seal of a checkpoint is there and holds for every file it names."""
+    checkpoint = Path(checkpoint)
+    try:
+        content = read_json(checkpoint / SEAL)
+        sizes_match = all((checkpoint / name).stat().st_size == facts["bytes"] for name, facts in content.items())
+        return sizes_match and all(_sha256(checkpoint / name) == facts["sha256"] for name, facts in content.items())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def best_of(checkpoint: Path) -> Path | None:
+    """Where the best checkpoint lies, as one of them records it; beside it, wherever the run was moved to."""
+    try:
+        step = read_json(checkpoint / STATE).get("best_global_step")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return checkpoint.with_name(f"checkpoint-{step}") if step else None
+
+
+def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
+    """Delete all but the newest `keep` sealed checkpoints and the best ones that these refer to; call after sealing.
+
+    Torn checkpoints go too: what counts is newer or was there before.
+    """
+    newest = _newest_first(Path(folder))
+    kept = [checkpoint for checkpoint in newest if (checkpoint / SEAL).is_file()][:keep]
+    kept += [best for checkpoint in kept if (best := best_of(checkpoint)) is not None]
+    for checkpoint in newest:
+        if checkpoint not in kept:
+            # Without its seal first: half-deleted must not look complete.
+            (checkpoint / SEAL).unlink(missing_ok=True)
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def is_writing_error(error: Exception) -> bool:
+    """Whether an error says that a file could not be written, by whichever library it was."""
+    if isinstance(error, RuntimeError):  # torch.save has no class of its own for it
+        return any(sign in str(error) for sign in ("PytorchStreamWriter", "inline_container", "file write failed"))
+    return isinstance(error, (OSError, SafetensorError))
+
+
+def writing_error(error: Exception, folder: Path) -> str:
+    """What went wrong when writing below `folder`, in a few words."""
+    numbers = [getattr(cause, "errno", None) for cause in (error, error.__cause__, error.__context__)]
+    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+    signs = ("No space left", "os error 28", "quota", "File too large", "os error 27")
+    if any(number in NO_SPACE for number in numbers) or any(sign in str(error) for sign in signs) or free < 1 << 20:
+        return f"the disk or its quota is full, {free / 1e6:.0f} MB free"
+    return " ".join(str(error).split())
+
+
+class OwnBestCheckpoint(TrainerCallback):
+    """Lets a run that goes on look for its best checkpoint in its own folder, wherever that was moved or copied to."""
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.best_global_step:
+            best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+            state.best_model_checkpoint = str(best) if best.is_dir() else None
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob("checkpoint-*") if path.is_dir() and path.name.split("-")[-1].isdigit()]
+    return sorted(found, key=lambda path: int(path.name.split("-")[-1]), reverse=True)
+
+
+def _files(checkpoint: Path) -> list[Path]:
+    return sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,125 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What ends a run before its time, and what a run says of itself that learned nothing."""
+
+import math
+import signal
+import threading
+from collections.abc import Callable
+
+import torch
+from transformers import TrainerCallback
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.checkpoints import newest_intact
+
+
+class StopOnNaN(TrainerCallback):
+    """Ends a run whose loss or gradient is no number any more, before weights made of it are saved.
+
+    Args:
+        section: Name of the recipe's section, for the message.
+    """
+
+    def __init__(self, section: str):
+        self.section = section
+
+    def on_step_end(self, args, state, control, **kwargs):
+        # Logging comes before evaluating and saving within a step, and the log is where this looks.
+        if control.should_save:
+            control.should_log = True
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        for name, what in (("loss", "training loss"), ("grad_norm", "norm of the gradient")):
+            self._check((logs or {}).get(name), what, args, state)
+
+    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
+        self._check((metrics or {}).get("eval_loss"), "validation loss", args, state)
+
+    def _check(self, value: float | None, what: str, args, state) -> None:
+        if value is None or math.isfinite(value):
+            return
+        message = (
+            f"the {what} is {value} at step {state.global_step}: lower {self.section}.learning_rate "
+            f"(now {args.learning_rate}) or set {self.section}.max_grad_norm (now {args.max_grad_norm})"
+        )
+        kept = newest_intact(args.output_dir)
+        if kept is not None:
+            message += f" in another output_dir; the weights of {kept.name}, before that, are kept in {kept}"
+        raise HfLongSeqError(f"{message}.")
+
+
+class StopOnSignal(TrainerCallback):
+    """Ends a run on Ctrl-C, or on SIGTERM as batch systems send it, with a checkpoint of the step under way.
+
+    Used around training as a context manager, which puts the handlers back. After the checkpoint the signal does what
+    it would have done at once; a second one does not wait. With several processes all save the same step, whichever of
+    them was told.
+
+    Args:
+        tell: Called with a line of text when a signal came and when its checkpoint is there.
+    """
+
+    def __init__(self, tell: Callable[[str], None]):
+        self.tell = tell
+        self._received: int | None = None
+        self._stopping = False
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if handler not in (signal.SIG_IGN, None):  # workers of a comparison leave Ctrl-C to their parent
+                    self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind, *exc_info):
+        self._restore()
+        if self._received is not None and kind is None:  # it came after the last step
+            signal.raise_signal(self._received)
+
+    def _restore(self) -> None:
+        while self._previous:
+            signal.signal(*self._previous.popitem())
+
+    def _note(self, number: int, frame) -> None:
+        if self._received is not None:
+            self._obey(number)
+        self._received = number
+        self.tell(f"{signal.Signals(number).name}: stopping with a checkpoint after this step (again: at once)")
+
+    def _obey(self, number: int) -> None:
+        self._restore()
+        signal.raise_signal(number)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if args.world_size > 1:
+            told = torch.tensor(self._received or 0, device=args.device)
+            torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
+            self._received = int(told) or None
+        if self._received is not None:
+            self._stopping = control.should_save = True
+
+    def on_save(self, args, state, control, **kwargs):
+        # A signal that came while the step was evaluated is obeyed with the checkpoint that follows anyway.
+        if self._stopping or (self._received is not None and args.world_size == 1):
+            if state.is_world_process_zero:
+                self.tell(
+                    f"stopped at step {state.global_step}/{state.max_steps}, saved in {args.output_dir}; the same "
+                    "command goes on from there"
+                )
+            self._obey(self._received)
+
+
+def chance_of(labels) -> float:
+    """The share of the most frequent class: what is right without looking at the input."""
+    counts: dict[int, int] = {}
+    for label in labels:
+        counts[int(label)] = counts.get(int(label), 0) + 1
+    return max(counts.values()) / sum(counts.values())
+
+
+def at_chance(accuracy: float, chance: float, examples: int) -> bool:
+    """Whether an accuracy on so many examples is less than two standard errors above chance."""
+    return accuracy < chance + 2 * math.sqrt(chance * (1 - chance) / examples) or accuracy <= chance
