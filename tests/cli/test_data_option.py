@@ -6,6 +6,7 @@ import wave
 
 import numpy as np
 import pytest
+import yaml
 
 from hf_longseq.cli.main import main
 
@@ -64,6 +65,8 @@ def test_a_csv_through_both_phases(tmp_path, capsys, monkeypatch):
     assert sorted(row for rows in splits.values() for row in rows) == sorted(set().union(*splits.values()))
     assert set(splits) == {"train", "validation", "test"} and len(splits["test"]) == 9
     assert "67% of train" in json.loads((tmp_path / "second" / "data.json").read_text())["note"]
+    settings = yaml.safe_load((tmp_path / "first" / "resolved.yaml").read_text())
+    assert settings["pretrain"]["group_by_length"] is True  # texts differ in length
     from transformers import pipeline
 
     answer = pipeline("text-classification", model=str(tmp_path / "second"), device="cpu")("review 1 is good")

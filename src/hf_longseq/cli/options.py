@@ -165,6 +165,9 @@ def _own_data(options: argparse.Namespace, overrides: dict) -> None:
         path = Path(options.data).expanduser()
         # written into the run's settings, which may be read from another folder later
         given |= {"task": "own-data", "data": str(path.resolve()) if path.exists() else options.data}
+        if options.recipe is None:
+            for phase in ("pretrain", "finetune"):
+                overrides[phase] = {"group_by_length": True} | overrides.get(phase, {})
     elif given and options.task != "own-data" and options.recipe is None:
         raise HfLongSeqError(f"--{next(iter(given))} describes your own data: say with --data where they are.")
     if given:

@@ -5,6 +5,9 @@
 Splits that the source has are kept; missing ones are taken out of train: whole groups if `group_column` is given (no
 subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
 which row of the source each example is. Series and sounds are standardised with the mean and deviation of train.
+
+With `--data` on the command line (and no recipe, which may say otherwise) batches hold examples of similar length;
+`--pretrain.group_by_length false` and `--finetune.group_by_length false` mix them.
 """
 
 import hashlib
