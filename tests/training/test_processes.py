@@ -1,7 +1,6 @@
 """Two processes train as one does: losses, weights, metrics, checkpoints; on the CPU with gloo."""
 
 import json
-import os
 
 import pytest
 import torch
