@@ -47,7 +47,7 @@ def test_layers_that_would_not_fit_are_skipped_with_the_reason():
     assert row["seconds"] is None and "GiB" in row["skipped"]
 
 
-@pytest.mark.parametrize("name", ["attention_sdpa", "mamba2"])
+@pytest.mark.parametrize("name", ["lru", "s5", "mega", "attention_sdpa", "mamba2"])
 def test_other_layers_run(name):
     (row,) = benchmark_ops(lengths=(64,), names=(name,), hidden_size=32, s4_state=4, dlr_state=8, repeats=1)
     assert row["seconds"] > 0

@@ -291,6 +291,28 @@ def test_what_cannot_work_is_named(build, words):
     assert all(word in str(error.value) for word in words), error.value
 
 
+@pytest.mark.parametrize("function", ["softmax", "laplace", "relu2"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@torch.no_grad()
+def test_a_chunk_that_does_not_divide_the_length_is_filled_with_padding(function, bidirectional):
+    config = MegaConfig(
+        hidden_size=16, num_hidden_layers=2, chunk_size=4, vocab_size=30, attention_function=function,
+        bidirectional=bidirectional,
+    )  # fmt: skip
+    model = MegaModel(config).eval()
+    tokens = torch.randint(30, (2, 10))
+    filled, mask = torch.nn.functional.pad(tokens, (0, 2)), torch.ones(2, 12, dtype=torch.long)
+    mask[:, 10:] = 0
+    expected = model(filled, attention_mask=mask).last_hidden_state[:, :10]
+    torch.testing.assert_close(model(tokens).last_hidden_state, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_laplace_is_refused_by_sdpa_after_loading_too():
+    model = MegaModel(MegaConfig(hidden_size=16, num_hidden_layers=1, attention_function="laplace"))
+    with pytest.raises(ValueError, match="'laplace'.*eager"):
+        model.set_attn_implementation("sdpa")
+
+
 def test_other_attention_functions_choose_eager_by_themselves():
     assert MegaModel(MegaConfig(attention_function="laplace")).config._attn_implementation == "eager"
     assert MegaModel(MegaConfig()).config._attn_implementation == "sdpa"

@@ -14,12 +14,23 @@ import torch.nn.functional as F
 from torch import nn
 
 from hf_longseq.analysis.benchmark_measure import SideBySide, check_names
+from hf_longseq.models import LRUConfig, MegaConfig, S5Config
 from hf_longseq.models.modeling_dlr import DLRMixer
+from hf_longseq.models.modeling_lru import LRUMixer
+from hf_longseq.models.modeling_mega import MegaMixer
 from hf_longseq.models.modeling_s4 import S4Mixer
+from hf_longseq.models.modeling_s5 import S5Mixer
 from hf_longseq.models.ssm_reference import cauchy_kernel, fft_convolution, vandermonde_kernel
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
-NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "attention_sdpa", "mamba2")
+NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "lru", "s5", "mega", "attention_sdpa", "mamba2")
+
+# sizes of their authors' models of 128 channels; MEGA's attention stays within chunks
+RIVALS = {
+    "lru": (LRUMixer, LRUConfig, {"state_size": 256}),
+    "s5": (S5Mixer, S5Config, {"state_size": 256, "num_blocks": 16}),
+    "mega": (MegaMixer, MegaConfig, {"chunk_size": 128}),
+}
 
 
 class PlainLayer(nn.Module):
@@ -107,6 +118,15 @@ def _mixer(mixer_class: type[nn.Module], hidden_size: int, state_size: int, bidi
     return mixer
 
 
+def _rival(name: str, hidden_size: int, bidirectional: bool) -> nn.Module:
+    mixer_class, config_class, options = RIVALS[name]
+    config = config_class(hidden_size=hidden_size, bidirectional=bidirectional, **options)
+    config._attn_implementation = "sdpa"
+    mixer = mixer_class(config, 0)
+    mixer.reset_parameters()
+    return mixer
+
+
 def build_layers(
     names: Iterable[str] = NAMES,
     hidden_size: int = 128,
@@ -122,6 +142,7 @@ def build_layers(
         "s4_cauchy_fft": lambda: PlainS4(s4),
         "dlr": lambda: dlr,
         "dlr_einsum_fft": lambda: PlainDLR(dlr),
+        **{name: partial(_rival, name, hidden_size, bidirectional) for name in RIVALS},
         "attention_sdpa": lambda: Attention(hidden_size, heads=4),
         "mamba2": lambda: Mamba2(hidden_size, s4_state),
     }
@@ -170,7 +191,7 @@ def benchmark_ops(
         hidden_size: channels.
         s4_state: N of S4 and Mamba-2.
         dlr_state: modes of DLR.
-        bidirectional: whether S4 and DLR read both directions.
+        bidirectional: whether the recurrent layers read both directions.
         repeats: timed runs, after one that is not.
         device: where to run.
         memory_limit: bytes above which a layer is not tried; four fifths of the free memory when None.

@@ -13,18 +13,26 @@ import torch.nn.functional as F
 from torch import nn
 
 from hf_longseq.analysis.benchmark_measure import SideBySide, check_names
-from hf_longseq.analysis.benchmark_ops import PlainDLR, PlainS4, estimate_bytes
+from hf_longseq.analysis.benchmark_ops import RIVALS, PlainDLR, PlainS4, estimate_bytes
 from hf_longseq.models import (
     DLRConfig,
     DLRForSequenceClassification,
     LongTransformerConfig,
     LongTransformerForSequenceClassification,
+    LRUForSequenceClassification,
+    MegaForSequenceClassification,
     S4Config,
     S4ForSequenceClassification,
+    S5ForSequenceClassification,
 )
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
-NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "attention_sdpa", "mamba2")
+NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "lru", "s5", "mega", "attention_sdpa", "mamba2")
+RIVAL_MODELS = {
+    "lru": LRUForSequenceClassification,
+    "s5": S5ForSequenceClassification,
+    "mega": MegaForSequenceClassification,
+}
 VOCABULARY, LABELS = 256, 10
 
 
@@ -73,7 +81,7 @@ def mamba2_config(hidden_size: int, layers: int, state_size: int):
 def build_model(
     name: str, hidden_size: int = 128, layers: int = 8, s4_state: int = 64, dlr_state: int = 1024
 ) -> nn.Module:
-    """The classifier of that name, of :data:`NAMES`; S4 and DLR read both directions."""
+    """The classifier of that name, of :data:`NAMES`; the recurrent ones read both directions."""
     shared = {
         "vocab_size": VOCABULARY,
         "hidden_size": hidden_size,
@@ -85,6 +93,9 @@ def build_model(
         return Mamba2Classifier(hidden_size, layers, s4_state)
     if name == "attention_sdpa":
         return LongTransformerForSequenceClassification(LongTransformerConfig(num_attention_heads=4, **shared))
+    if name in RIVAL_MODELS:
+        _, config_class, options = RIVALS[name]
+        return RIVAL_MODELS[name](config_class(**shared, **options))
     if name.startswith("s4"):
         model = S4ForSequenceClassification(S4Config(state_size=s4_state, **shared))
     else:

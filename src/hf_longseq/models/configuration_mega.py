@@ -17,7 +17,8 @@ class MegaConfig(LongSeqConfig):
         shared_representation_size: width of the queries and keys.
         state_size: moving averages per channel.
         attention_function: "softmax", "laplace" or "relu2" (squared ReLU).
-        chunk_size: attention stays inside chunks of so many positions; None attends to everything.
+        chunk_size: attention stays inside chunks of so many positions; None attends to everything. Inputs of any
+            length are taken: a last chunk that is short is filled with padding that is neither seen nor counted.
         position_bias: "simple" (a table of offsets, which limits the length, or the chunk) or "rotary".
         max_position_embeddings: longest input of a simple bias without chunks.
         ema_truncation: positions after which the moving average of a bidirectional model forgets; None for never.
