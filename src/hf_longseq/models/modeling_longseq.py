@@ -133,7 +133,8 @@ class LongSeqPreTrainedModel(PreTrainedModel):
             "no_decay": {"lr": learning_rate, "weight_decay": 0.0},
             "decay": {"lr": learning_rate, "weight_decay": weight_decay},
         }
-        ssm_names = getattr(self.mixer_class, "ssm_parameter_names", frozenset())
+        owner = getattr(self, "mixer_class", self)  # a model around a trunk of transformers names them itself
+        ssm_names = getattr(owner, "ssm_parameter_names", frozenset())
         params = {name: [] for name in groups}
         for name, parameter in self.named_parameters():
             if not parameter.requires_grad:

@@ -33,7 +33,7 @@ from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import processes
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
 from hf_longseq.training.manifest import CHECKPOINTS
-from hf_longseq.training.recipe import Recipe, config_class_of
+from hf_longseq.training.recipe import Recipe, config_class_of, is_foreign
 from hf_longseq.training.trainer import ClassificationMetrics, DenoisingMetrics
 
 if TYPE_CHECKING:
@@ -94,8 +94,18 @@ def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
         )
 
 
-def build_config(recipe: Recipe, spec: TaskSpec) -> PreTrainedConfig:
-    """The configuration for both phases: the recipe's fields, and what the task and the objective determine."""
+def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> PreTrainedConfig:
+    """The configuration of a phase: the recipe's fields, and what the task and the objective determine.
+
+    Args:
+        recipe: Settings.
+        spec: The task.
+        classifier: For fine-tuning; else for pretraining. Makes no difference to our own architectures.
+    """
+    if is_foreign(recipe.model.arch):
+        from hf_longseq.training import foreign
+
+        return foreign.build_config(recipe, spec, classifier, num_levels(recipe.pretrain, spec))
     fields = dict(recipe.model.fields)
     if spec.modality == "tokens":
         fields |= {"input_type": "tokens", "vocab_size": spec.vocab_size}

@@ -235,7 +235,7 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
             continue
         seen.add(key)
         spec = data.load(run.recipe.data).spec
-        config = build_config(run.recipe, spec)
+        config = build_config(run.recipe, spec, classifier=run.phase == "finetune")
         with torch.device("meta"):
             build_model(pretraining_class(run.recipe, spec) if run.phase == "pretrain" else CLASSIFIER, config)
         if run.phase == "pretrain":

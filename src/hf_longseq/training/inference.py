@@ -50,7 +50,7 @@ def evaluate(
         _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
     else:
         network = CLASSIFIER.from_pretrained(model)
-        collator, metrics = classification_parts(data.spec, network.config.label_scale)
+        collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
         trainer = LongSeqTrainer(
@@ -111,10 +111,11 @@ def predict(
         collator = DataCollatorWithLongPadding.from_task(data.spec)
     else:
         rows = _read_rows(Path(input_file))
+        reads_tokens = getattr(config, "input_type", "tokens") == "tokens"  # transformers' own classes read nothing else
         collator = DataCollatorWithLongPadding(
             pad_token_id=config.pad_token_id or 0,
-            vocab_size=config.vocab_size if config.input_type == "tokens" else None,
-            num_channels=config.num_channels if config.input_type == "values" else None,
+            vocab_size=config.vocab_size if reads_tokens else None,
+            num_channels=None if reads_tokens else config.num_channels,
             num_labels=config.num_labels if config.num_labels > 1 else None,
             problem_type=config.problem_type,
         )

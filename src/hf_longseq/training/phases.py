@@ -39,10 +39,11 @@ from hf_longseq.training.assembly import (
     training_arguments,
 )
 from hf_longseq.training.flops import training_flops
+from hf_longseq.training.foreign_weights import start_from_weights
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
-from hf_longseq.training.transfer import load_pretrained_classifier
+from hf_longseq.training.transfer import TransferReport, load_pretrained_classifier
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def pretrain(
     config = build_config(recipe, data.spec)
     set_seed(seed)
     model = build_model(pretraining_class(recipe, data.spec), config)
+    report = start_from_weights(model, recipe, data.spec)
     redraw_parameters(model, recipe.model.init_normal)
     collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
     settings = recipe.to_dict()
@@ -96,6 +98,7 @@ def pretrain(
         overwrite=overwrite,
         listener=listener,
         trainer_parts={"data_collator": collator, "eval_data_collator": eval_collator, "eval_metrics": metrics},
+        extra=_transferred(report),
     )
 
 
@@ -126,7 +129,7 @@ def finetune(
     """
     processes.join()
     data = data or processes.main_first(lambda: load_data(recipe.data))
-    config = build_config(recipe, data.spec)
+    config = build_config(recipe, data.spec, classifier=True)
     section = recipe.finetune if init_from is not None else recipe.scratch
     scale = label_statistics(data.labelled, data.spec)
     for name, numbers in scale.items():
@@ -138,9 +141,9 @@ def finetune(
         "init": init or ("scratch" if init_from is None else "spt"),
         "seed": seed,
     }
-    report = None
     if init_from is None:
         model = build_model(CLASSIFIER, config)
+        report = start_from_weights(model, recipe, data.spec)
         redraw_parameters(model, recipe.model.init_normal)
     else:
         model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
@@ -164,13 +167,16 @@ def finetune(
         extra={
             **({"unit": data.spec.unit} if data.spec.unit else {}),
             **scale,
-            **(
-                {"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
-                if report
-                else {}
-            ),
+            **_transferred(report),
         },
     )
+
+
+def _transferred(report: TransferReport | None) -> dict[str, Any]:
+    """What `metrics.json` says of weights that were taken over."""
+    if report is None:
+        return {}
+    return {"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
 
 
 def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:

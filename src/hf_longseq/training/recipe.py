@@ -112,9 +112,10 @@ class Recipe:
                 )
             arch = archs[0]
         known = known_architectures()
-        if arch not in known:
+        if arch not in known and not is_foreign(arch):
             raise HfLongSeqError(
-                f"model.arch is {arch!r}{did_you_mean(arch, known)}: known architectures are {', '.join(known)}."
+                f"model.arch is {arch!r}{did_you_mean(arch, known)}: known architectures are {', '.join(known)}, "
+                "and those of transformers as hf:TYPE."
             )
         raw = _without_another_task(raw, overrides)
         layers = [raw, _tiny_sections(raw, overrides, arch) if tiny else {}, overrides]
@@ -134,7 +135,8 @@ class Recipe:
         recipe.data.options = loader_options(recipe.data.task, recipe.data.options)
         fields = check_model_fields(arch, recipe.model.fields)
         # A masked model sees both sides unless told otherwise; a causal one must not.
-        recipe.model.fields = {"bidirectional": recipe.pretrain.objective == "masked", **fields}
+        own = {} if is_foreign(arch) else {"bidirectional": recipe.pretrain.objective == "masked"}
+        recipe.model.fields = {**own, **fields}
         return recipe
 
     def to_dict(self) -> Raw:
@@ -223,6 +225,11 @@ def known_architectures() -> list[str]:
     return list(ARCHITECTURES)
 
 
+def is_foreign(arch: str) -> bool:
+    """Whether an architecture is one of transformers, see `foreign.py`."""
+    return arch.startswith("hf:")
+
+
 def config_class_of(arch: str) -> type:
     """The configuration class of an architecture."""
     from hf_longseq.models import ARCHITECTURES
@@ -234,6 +241,10 @@ def model_field_types(arch: str) -> dict[str, Any]:
     """Fields of the architecture's configuration that a recipe may set, with their types."""
     from transformers import PreTrainedConfig
 
+    if is_foreign(arch):
+        from hf_longseq.training import foreign
+
+        return foreign.field_types(arch)
     base = {f.name for f in dataclasses.fields(PreTrainedConfig)}
     return {f.name: f.type for f in dataclasses.fields(config_class_of(arch)) if f.name not in base | TASK_FIELDS}
 
@@ -277,7 +288,8 @@ class Special:
 
     def _flat(self, layer: Raw) -> Raw:
         names = (*self.known, self.arch, *OBJECTIVES)
-        flat = {key: value for key, value in layer.items() if not (key in names and isinstance(value, dict))}
+        special = {key for key, value in layer.items() if isinstance(value, dict) and (key in names or is_foreign(key))}
+        flat = {key: value for key, value in layer.items() if key not in special}
         for name in (self.objective, self.arch):
             if isinstance(layer.get(name), dict):
                 flat |= self._flat(layer[name])
@@ -300,7 +312,12 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     if task in TASKS:
         parameters = loader_parameters(task)
         options = {key: value for key, value in TINY_COUNTS.items() if key in parameters} | TINY_OPTIONS.get(task, {})
-    fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
+    if is_foreign(arch):
+        from hf_longseq.training import foreign
+
+        fields = foreign.tiny_fields(arch)
+    else:
+        fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
     limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}
     # Four steps need no small training split, and a small one might lack a class.
     data = {"train_fraction": None, "num_train_examples": None, **limits, **options}

@@ -11,6 +11,7 @@
 Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 """
 
+import functools
 import shutil
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.nn import functional as F
-from transformers import TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalPrediction
@@ -27,6 +28,7 @@ from transformers.utils import logging
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import load_metric
+from hf_longseq.models.longseq_losses import classification_loss, cross_entropy_loss, next_token_loss
 from hf_longseq.training import checkpoints
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
@@ -55,6 +57,12 @@ class LongSeqTrainer(ShardedTrainer):
         group_by_length: bool = False,
         **kwargs,
     ):
+        model = args[0] if args else kwargs.get("model")
+        if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and eval_metrics:
+            # Many heads of transformers ignore num_items_in_batch, and so train with wrong gradients when accumulating.
+            kwargs.setdefault("compute_loss_func", functools.partial(eval_metrics.loss, model.config))
+            model.accepts_loss_kwargs = False
+            model.loss_type = "ForCausalLM" if getattr(eval_metrics, "causal", False) else None  # how labels are counted
         super().__init__(
             *args,
             compute_metrics=eval_metrics,
@@ -81,6 +89,12 @@ class LongSeqTrainer(ShardedTrainer):
             self.optimizer = optimizer_class(groups, **arguments)
             return self.optimizer
         return super().create_optimizer(model)
+
+    def get_decay_parameter_names(self, model) -> list[str]:
+        """Of models without groups of their own: no biases and norms, as in transformers, and no state-space ones."""
+        tensors = dict(model.named_parameters(remove_duplicate=False))
+        names = super().get_decay_parameter_names(model)
+        return [name for name in names if tensors[name].ndim > 1 and name.rsplit(".", 1)[-1] != "A_log"]
 
     def _get_train_sampler(self, train_dataset=None):
         sampler = super()._get_train_sampler(train_dataset)
@@ -197,6 +211,11 @@ class DenoisingMetrics:
         self._batches: list[np.ndarray] = []
         self._continuous = False
 
+    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
+        """The loss of a language model of transformers, from its logits."""
+        score = next_token_loss if self.causal else cross_entropy_loss
+        return score(outputs.logits, labels, num_items_in_batch)
+
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """Counts (B, 4) in float64: entries scored, restored exactly, sum of losses, sum of absolute errors."""
         logits = logits[0] if isinstance(logits, (tuple, list)) else logits
@@ -266,6 +285,10 @@ class ClassificationMetrics:
         self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
         self._logits: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
+
+    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
+        """The loss of a classifier of transformers, from its logits."""
+        return classification_loss(outputs.logits, labels, config, num_items_in_batch)
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """The logits (B, K) alone, in float32."""

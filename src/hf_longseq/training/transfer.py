@@ -3,16 +3,20 @@
 """From a pretrained checkpoint to a classifier, with a report of what was loaded, what is new and what was dropped.
 
 The rule: everything of the trunk is loaded, only the classifier is new, only the head of pretraining is dropped.
-Anything else is an error, for a silent mismatch would turn "pretrained" into "partly from scratch".
+Anything else is an error, for a silent mismatch would turn "pretrained" into "partly from scratch". It holds for
+architectures of transformers as well: their trunk is the base model, and the head what stands around it. Their pooler
+belongs to the head, for pretraining does not have it.
 """
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as hf_logging
 
 from hf_longseq.errors import HfLongSeqError
@@ -27,6 +31,7 @@ HEAD_FIELDS = frozenset(
     "pretraining_objective dropout tied_dropout attention_dropout initializer_range use_cache tie_word_embeddings "
     "architectures auto_map transformers_version dtype _name_or_path max_position_embeddings".split()
 )
+ADAPTER = "longseq_adapter"
 
 
 @dataclass(frozen=True)
@@ -67,20 +72,109 @@ def load_pretrained_classifier(
             f"pretrain on {task!r}, or fine-tune on {recorded!r}."
         )
     pretrained = AutoConfig.from_pretrained(checkpoint)
-    compare_configs(checkpoint, pretrained, config)
+    of_transformers = not pretrained.model_type.startswith("longseq_")
+    if of_transformers and config.model_type == ADAPTER:
+        compare_configs(checkpoint, pretrained, config.backbone_config)
+    else:
+        compare_configs(checkpoint, pretrained, config)
     stored = tensor_names(checkpoint)
-
-    verbosity = hf_logging.get_verbosity()
-    hf_logging.set_verbosity_error()  # its own report of new and dropped tensors would come before ours
-    try:
+    if of_transformers:
+        model = AutoModelForSequenceClassification.from_config(config)
+        return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
+    with _quiet(f"init_from {checkpoint} does not fit the model"):
         model = AutoModelForSequenceClassification.from_pretrained(checkpoint, config=config, dtype="float32")
-    except (RuntimeError, ValueError) as error:
-        raise HfLongSeqError(
-            f"init_from {checkpoint} does not fit the model: {' '.join(str(error).split())}"
-        ) from error
+    return model, compare_tensors(checkpoint, stored, set(model.state_dict()))
+
+
+@contextlib.contextmanager
+def _quiet(failure: str):
+    """Without transformers' own report of new and dropped tensors, which would come before ours."""
+    verbosity = hf_logging.get_verbosity()
+    hf_logging.set_verbosity_error()
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        raise HfLongSeqError(f"{failure}: {' '.join(str(error).split())}") from error
     finally:
         hf_logging.set_verbosity(verbosity)
-    return model, compare_tensors(checkpoint, stored, set(model.state_dict()))
+
+
+def trunk_of(model: PreTrainedModel) -> tuple[str, PreTrainedModel]:
+    """The base model of transformers within a model, and the name it has there."""
+    name = "model.backbone" if model.config.model_type == ADAPTER else model.base_model_prefix
+    return name, model.get_submodule(name)
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base model of transformers that was loaded to be copied.
+
+    `where` is how messages name its source; `missing` and `unexpected` are what transformers reported of its tensors.
+    """
+
+    where: str
+    model: PreTrainedModel
+    missing: frozenset[str]
+    unexpected: tuple[str, ...]
+
+    @classmethod
+    def load(cls, source: str | os.PathLike, where: str, revision: str | None = None) -> "Base":
+        """Open the base model of a folder, or of a repository at a revision."""
+        options = {} if revision is None else {"revision": revision}
+        with _quiet(f"{where} cannot be loaded"):
+            model, found = AutoModel.from_pretrained(source, dtype="float32", output_loading_info=True, **options)
+        return cls(where, model, frozenset(found["missing_keys"]), tuple(sorted(found["unexpected_keys"])))
+
+    def embedding_name(self) -> str:
+        """Name of the token embedding's tensor."""
+        weight = self.model.get_input_embeddings().weight
+        return next(name for name, tensor in self.model.named_parameters() if tensor is weight)
+
+
+def take_trunk(
+    model: PreTrainedModel, base: Base, *, new_vocabulary: bool = False, ours: bool = True
+) -> TransferReport:
+    """Copy a base model of transformers into the trunk of `model`.
+
+    Args:
+        model: One of transformers' models with a head, or one of ours around its base model.
+        base: What is copied.
+        new_vocabulary: The token embedding stays as it is, because the ids mean something else.
+        ours: The checkpoint was written by this package, so that a tensor too many is a mistake; others may hold
+            buffers of old versions.
+
+    Raises:
+        HfLongSeqError: Unless everything of the trunk is there, in its shape, and nothing of a trunk is left over.
+    """
+    name, trunk = trunk_of(model)
+    own, embedding = trunk.state_dict(), base.embedding_name()
+    given = {key: tensor for key, tensor in base.model.state_dict().items() if key not in base.missing}
+    left = [key for key in given if key not in own or (new_vocabulary and key == embedding)]
+    given = {key: tensor for key, tensor in given.items() if key not in left}
+    new = [key for key in own if key not in given]
+    expected = {embedding} if new_vocabulary else set()
+    lacks = [key for key in new if not _is_pooler(key) and key not in expected]
+    holds = [key for key in left if not _is_pooler(key) and key != embedding]
+    if ours:
+        holds += [key for key in base.unexpected if key.startswith(f"{base.model.base_model_prefix}.")]
+    other = [key for key in own.keys() & given.keys() if own[key].shape != given[key].shape]
+    if lacks or holds or other:
+        key = (lacks or holds or sorted(other))[0]
+        what = "lacks" if lacks else "also holds" if holds else "has in another shape"
+        raise HfLongSeqError(f"{base.where} {what} {key}, so it does not fit this model: use the same model section.")
+    with torch.no_grad():
+        for key in own.keys() & given.keys():
+            own[key].copy_(given[key])
+    head = [key for key in model.state_dict() if not key.startswith(f"{name}.")]
+    return TransferReport(
+        loaded=tuple(sorted(f"{name}.{key}" for key in own if key in given)),
+        new=tuple(sorted([*head, *(f"{name}.{key}" for key in new)])),
+        dropped=tuple(sorted([*base.unexpected, *left])),
+    )
+
+
+def _is_pooler(key: str) -> bool:
+    return key.startswith("pooler.")
 
 
 def compare_configs(checkpoint: Path, pretrained: PreTrainedConfig, config: PreTrainedConfig) -> None:
@@ -90,13 +184,26 @@ def compare_configs(checkpoint: Path, pretrained: PreTrainedConfig, config: PreT
             f"init_from {checkpoint} is a {pretrained.model_type} model, but model.arch asks for {config.model_type}: "
             "pretrain this architecture, or fine-tune that one."
         )
+    if config.model_type == ADAPTER:
+        compare_configs(checkpoint, pretrained.backbone_config, config.backbone_config)
     old, new = pretrained.to_dict(), config.to_dict()
     for name in new:
-        if name not in HEAD_FIELDS and old.get(name) != new[name]:
+        if _is_of_the_trunk(name) and _plain(old.get(name)) != _plain(new[name]):
             raise HfLongSeqError(
                 f"init_from {checkpoint} has {name}={old.get(name)}, but this run has {name}={new[name]}: "
                 "use the same model and data settings in both phases."
             )
+
+
+def _is_of_the_trunk(field: str) -> bool:
+    if "dropout" in field or "drop" in field.split("_")[-1] or field.startswith(("classifier_", "summary_")):
+        return False
+    return field not in HEAD_FIELDS and field != "backbone_config"
+
+
+def _plain(value):
+    """A field as JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def compare_tensors(checkpoint: Path, stored: set[str], wanted: set[str]) -> TransferReport:

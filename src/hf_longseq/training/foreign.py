@@ -1,0 +1,327 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Architectures of transformers under the names `hf:TYPE`, `hf:REPOSITORY` and `hf:FOLDER`.
+
+    hf:modernbert                        a model type: random weights, `model.*` are fields of its configuration
+    hf:EleutherAI/pythia-70m-deduped     a repository or a folder: its configuration, and its weights to start from
+    hf:gpt_neox + model.pretrained: ...  a type, and a repository or folder whose weights it starts from
+
+Tokens go through the architecture's own classes; what these have no class for (real values, pairs of documents,
+regression, and classification where transformers has no such head) through `models/modeling_adapter.py`.
+"""
+
+import copy
+import dataclasses
+import functools
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from torch import nn
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.models import AdapterConfig
+from hf_longseq.models.modeling_adapter import build_backbone
+from hf_longseq.training.recipe import TASK_FIELDS, Recipe
+
+MASKED = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+CAUSAL = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+
+# Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
+SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
+HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
+POSITIONS = ("max_position_embeddings", "max_seq_len")
+# Values that a saved configuration derived from others; they follow when the others are changed.
+DERIVED = ("layer_types", "head_dim")
+
+# Toy sizes that fit each other in the families they occur in (Mamba2: num_heads x head_dim = expand x hidden_size).
+TINY = {
+    "pretrained": False,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dim": 32,
+    "embedding_size": 16,
+    "embedding_dim": 16,
+    "state_size": 8,
+    "mamba_d_state": 8,
+    "mamba_n_heads": 4,
+    "rotary_dim": 4,
+    "d_head": 8,
+    "time_step_rank": 4,
+    "num_heads": 4,
+    "head_dim": 8,
+    "n_groups": 1,
+    "expand": 2,
+    "chunk_size": 16,
+    "attention_window": 8,
+    "block_size": 4,
+    "num_random_blocks": 1,
+    "attention_hidden_size": 16,
+    "num_experts": 2,
+    "num_local_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 16,
+}
+
+
+@functools.cache
+def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> PreTrainedConfig:
+    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller.
+
+    Raises:
+        HfLongSeqError: If there is no such type, repository or folder, or it is of a kind that we cannot train.
+    """
+    name = arch.removeprefix("hf:")
+    source = weights_source(arch, pretrained) or name
+    if source in CONFIG_MAPPING_NAMES:
+        config = CONFIG_MAPPING[source]()
+    elif not Path(source).is_dir() and "/" not in source:
+        types = [model_type for model_type in CONFIG_MAPPING_NAMES if model_type in MASKED or model_type in CAUSAL]
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}{did_you_mean(name, types)}: after hf: name a model type of transformers such as "
+            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a local folder."
+        )
+    else:
+        try:
+            config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+        except (OSError, ValueError, StrictDataclassError) as error:
+            reason = " ".join(str(error).split())
+            raise HfLongSeqError(f"the configuration of {source!r} cannot be read: {reason}") from error
+    if name in CONFIG_MAPPING_NAMES and config.model_type != name:
+        raise HfLongSeqError(
+            f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "
+            f"of that architecture, or choose hf:{config.model_type}."
+        )
+    _refuse_other_kinds(arch, config)
+    return config
+
+
+def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
+    """The repository or folder whose weights a model starts from, and None for random weights of a type.
+
+    `pretrained=False` of a repository still names where its configuration is; `starts_from` is what counts then.
+    """
+    if isinstance(pretrained, str):
+        return pretrained
+    name = arch.removeprefix("hf:")
+    if pretrained is True and name in CONFIG_MAPPING_NAMES:
+        raise HfLongSeqError(
+            f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
+        )
+    return None if name in CONFIG_MAPPING_NAMES else name
+
+
+def starts_from(recipe: Recipe) -> str | None:
+    """The repository or folder whose weights a run of `recipe` starts from; None for random weights."""
+    fields = recipe.model.fields
+    if not recipe.model.arch.startswith("hf:") or fields.get("pretrained") is False:
+        return None
+    return weights_source(recipe.model.arch, fields.get("pretrained"))
+
+
+def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:
+    name = config.model_type
+    if name.startswith("longseq_"):
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, a model of this package: name its architecture instead, and fine-tune with "
+            "--init_from."
+        )
+    what = None
+    if name not in MASKED and name not in CAUSAL:
+        what = "has neither a masked nor a causal language-model head in transformers"
+    elif config.is_encoder_decoder:
+        what = "is an encoder-decoder, which writes another sequence"
+    elif any(part.startswith(("vision", "audio", "text")) for part in config.sub_configs):
+        what = "is composed of several models"
+    elif type(config) not in modeling_auto.MODEL_MAPPING:
+        what = "has no base model in transformers"
+    elif "attention_mask" not in inspect.signature(_base_class(config).forward).parameters:
+        what = "takes no attention_mask and would read padding as data"
+    if what:
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but {name} {what}: choose a sequence model such as hf:modernbert, hf:gpt_neox "
+            "or hf:mamba2."
+        )
+
+
+def _base_class(config: PreTrainedConfig) -> type:
+    found = modeling_auto.MODEL_MAPPING[type(config)]
+    return found[0] if isinstance(found, (tuple, list)) else found
+
+
+def looks_back_only(config: PreTrainedConfig) -> bool:
+    """Whether positions see only what comes before them."""
+    return config.model_type not in MASKED or (getattr(config, "is_decoder", False) and config.model_type in CAUSAL)
+
+
+def field_types(arch: str) -> dict[str, Any]:
+    """Fields that the model section may set, with their types: those of the configuration, and our own."""
+    config_class = type(base_config(arch))
+    base = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+    own = {field.name: field.type for field in dataclasses.fields(config_class) if field.name not in base}
+    aliases = {alias: own[name] for alias, name in config_class.attribute_map.items() if name in own}
+    known = {name: kind for name, kind in {**own, **aliases}.items() if name not in TASK_FIELDS}
+    return {**known, **HEAD_FIELDS, **SOURCE_FIELDS}
+
+
+def tiny_fields(arch: str) -> dict[str, Any]:
+    """Toy sizes, of those that the configuration has."""
+    known = field_types(arch)
+    return {name: value for name, value in TINY.items() if name in known}
+
+
+def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: int | None) -> PreTrainedConfig:
+    """The configuration of a phase: the architecture's own, or an `AdapterConfig` that holds it.
+
+    Args:
+        recipe: Settings, with an architecture named `hf:...`.
+        spec: The task.
+        classifier: For fine-tuning; else for pretraining.
+        num_levels: Levels that pretraining on values predicts, None for the values themselves.
+
+    Raises:
+        HfLongSeqError: If the architecture cannot do what is asked.
+    """
+    arch, fields = recipe.model.arch, recipe.model.fields
+    if recipe.model.init_normal is not None and starts_from(recipe):
+        raise HfLongSeqError(
+            f"model.init_normal would overwrite the weights of {starts_from(recipe)!r}: leave it out, or set "
+            "model.pretrained to false."
+        )
+    config = trunk_config(recipe, spec)
+    if not classifier:
+        _check_objective(arch, config, recipe.pretrain.objective)
+    names = spec.labels or ("value",)
+    labels = {
+        "problem_type": spec.problem_type,
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
+    if spec.modality == "tokens" and (not classifier or _has_own_classifier(config, fields, spec)):
+        if classifier and hasattr(config, "use_cache"):
+            labels["use_cache"] = False
+        for name, value in labels.items():
+            setattr(config, name, value)
+        return config
+    if spec.modality == "values" and "inputs_embeds" not in inspect.signature(_base_class(config).forward).parameters:
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but {config.model_type} takes no inputs_embeds and cannot read real values: "
+            "use it on a task of tokens."
+        )
+    own = {"input_type": spec.modality, "pad_token_id": spec.pad_token_id, "pair_classification": spec.pair}
+    if spec.modality == "values":
+        own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
+    own |= {"pretraining_objective": recipe.pretrain.objective}
+    own |= {name: value for name, value in fields.items() if name in HEAD_FIELDS}
+    return AdapterConfig(backbone_config=config, **own, **labels)
+
+
+def _check_objective(arch: str, config: PreTrainedConfig, objective: str) -> None:
+    if objective == "masked" and looks_back_only(config):
+        raise HfLongSeqError(
+            f"pretrain.objective is 'masked', but {arch} ({config.model_type}) only looks back and can do causal "
+            "pretraining: set pretrain.objective to causal, or choose an encoder such as hf:modernbert."
+        )
+    if objective == "causal" and not looks_back_only(config):
+        raise HfLongSeqError(
+            f"pretrain.objective is 'causal', but {arch} ({config.model_type}) sees what it would predict and can do "
+            "masked pretraining: set pretrain.objective to masked, or choose a decoder such as hf:gpt_neox."
+        )
+
+
+def _has_own_classifier(config: PreTrainedConfig, fields: dict, spec: TaskSpec) -> bool:
+    """Whether transformers' own class classifies these inputs, and nothing is asked that it does not have."""
+    first_token_sees_itself_only = config.model_type in MASKED and looks_back_only(config)
+    return (
+        config.model_type in CLASSIFIERS
+        and spec.problem_type != "regression"  # ours learns standardised targets
+        and not spec.pair
+        and spec.pad_token_id is not None  # decoders find the last token by it
+        and not first_token_sees_itself_only
+        and not any(fields.get(name) is not None for name in HEAD_FIELDS)
+    )
+
+
+def trunk_config(recipe: Recipe, spec: TaskSpec) -> PreTrainedConfig:
+    """The architecture's own configuration with the recipe's fields, the task's ids and room for its length."""
+    arch, fields = recipe.model.arch, recipe.model.fields
+    base = base_config(arch, fields.get("pretrained"), fields.get("revision"))
+    source = starts_from(recipe)
+    own = {name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *SOURCE_FIELDS}}
+    saved = {} if type(base)().to_dict() == base.to_dict() else copy.deepcopy(base.to_dict())
+    if own:
+        saved = {name: value for name, value in saved.items() if name not in DERIVED}
+    ids = _token_ids(base, spec, keep_pad=source is not None)
+    try:
+        config = type(base).from_dict({**saved, **own, **ids})
+        make_room(config, spec.max_length, fixed_by=source)
+        on_meta(config)
+    except HfLongSeqError:
+        raise
+    except Exception as error:  # whatever the constructors of some two hundred architectures raise
+        cause = error.__cause__ or error
+        raise HfLongSeqError(f"the model section does not work for {arch}: {' '.join(str(cause).split())}") from error
+    return config
+
+
+def _token_ids(base: PreTrainedConfig, spec: TaskSpec, keep_pad: bool) -> dict[str, Any]:
+    """Size of the vocabulary and special ids: the task's; for values, no token is left but padding."""
+    kinds = {field.name: field.type for field in dataclasses.fields(type(base))}
+    if spec.modality == "tokens":
+        pad, vocab_size = spec.pad_token_id, spec.vocab_size
+    else:
+        # positions may be counted from the id of padding, as pretrained weights learned them
+        pad = base.pad_token_id if keep_pad and hasattr(base, "pad_token_id") else 0
+        vocab_size = max(pad or 0, 1) + 1
+    known = {"pad_token_id": pad, "mask_token_id": spec.mask_token_id, "eos_token_id": spec.eos_token_id}
+    ids: dict[str, Any] = {"vocab_size": vocab_size}
+    for name in kinds:
+        if name.endswith("_token_id"):
+            value = known.get(name)
+            ids[name] = (pad or 0) if value is None and kinds[name] is int else value
+    return ids
+
+
+def make_room(config: PreTrainedConfig, length: int, fixed_by: str | None) -> None:
+    """Raise the longest input that the configuration allows to `length`.
+
+    Args:
+        config: Changed in place.
+        length: Steps of the longest sequence.
+        fixed_by: Repository whose weights are to be loaded; they may hold a table of positions that cannot grow.
+    """
+    name = next((name for name in POSITIONS if isinstance(getattr(config, name, None), int)), None)
+    if name is None:
+        return
+    limit = getattr(config, name)
+    before = on_meta(copy.deepcopy(config))
+    tables = [module for module in before.modules() if isinstance(module, nn.Embedding)]
+    # some count positions from the id of padding, and need as many rows more
+    rows = [table for table in tables if table.num_embeddings == limit and table.padding_idx is not None]
+    needed = length + (rows[0].padding_idx + 1 if rows else 0)
+    if limit >= needed:
+        return
+    setattr(config, name, needed)
+    if fixed_by is not None:
+        shapes = {key: tensor.shape for key, tensor in before.state_dict().items()}
+        if any(shapes.get(key) != tensor.shape for key, tensor in on_meta(copy.deepcopy(config)).state_dict().items()):
+            raise HfLongSeqError(
+                f"{fixed_by!r} has learned {limit} positions, but the sequences of the task have up to {length} "
+                "steps: shorten the data, or set model.pretrained to false for random weights."
+            )
+
+
+def on_meta(config: PreTrainedConfig) -> PreTrainedModel:
+    """The base model without memory. Some constructors complete the configuration that they are given."""
+    with torch.device("meta"):
+        return build_backbone(config)
