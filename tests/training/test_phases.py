@@ -183,3 +183,24 @@ def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
         evaluate(run)
     with pytest.raises(HfLongSeqError, match="is no run"):
         evaluate(tmp_path)
+
+
+def test_every_parameter_can_be_redrawn_from_one_normal_distribution(tiny, tmp_path):
+    from hf_longseq.training.assembly import CLASSIFIER, build_config, build_model, load_data
+    from hf_longseq.training.phases import redraw_parameters
+
+    recipe = tiny(model={"init_normal": 0.1}, finetune={"max_steps": 1, "learning_rate": 0.0})
+    data = load_data(recipe.data)
+    model = build_model(CLASSIFIER, build_config(recipe, data.spec))
+    redraw_parameters(model, recipe.model.init_normal)
+    drawn = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    assert 0.09 < drawn.std() < 0.11 and abs(drawn.mean()) < 0.01
+    result = finetune(recipe, tmp_path / "run", data=data)
+    trained = CLASSIFIER.from_pretrained(result.output_dir)
+    assert all(0.05 < parameter.std() < 0.15 for parameter in trained.parameters() if parameter.numel() > 100)
+    assert "init_normal: 0.1" in (tmp_path / "run" / "resolved.yaml").read_text()
+
+
+def test_a_candidate_is_not_scored_on_the_test_split(tiny, tmp_path):
+    metrics = finetune(tiny(finetune={"max_steps": 1}), tmp_path / "run", score_test=False).metrics
+    assert "test" not in metrics and metrics["validation"] and metrics["flops"] > 0

@@ -201,7 +201,8 @@ def _carry_out(
         processes.by_main(open_plan)
         told = _tables_once(listener if processes.is_main() else silent, {run.name: run.arch for run in runs})
         told("", 0, sum(run.steps for run in runs), None)
-        work = Work(output_dir, {run.name: run for run in runs}, keep_going)
+        # of several processes, one may fail alone, and the others would wait for it in the next run
+        work = Work(output_dir, {run.name: run for run in runs}, keep_going and processes.count() == 1)
         _do(work, [("train", run) for run in runs], jobs, told, data)
         unscored = processes.by_main(lambda: Book(output_dir, records, spec.metric).unscored())
         _do(work, [("score", work.runs[name]) for name in unscored], jobs, told, data)
@@ -281,16 +282,17 @@ class Work:
     def perform(self, action: str, run: Run, data: DataCache, listener: Listener) -> None:
         """Train a run, or score it on the test split; a failure is written down, or raised where it stops the plan."""
         if action == "score":
-            return processes.by_main(lambda: self._score(run, data))
+            return self._score(run, data)
         finished = self.folder(run.name) / manifest.METRICS
         if processes.by_main(lambda: self.ended(run.name) or finished.is_file()):
             return listener(run.name, run.steps, run.steps, None)
         try:
             self._train(run, data, listener)
         except (HfLongSeqError, torch.OutOfMemoryError) as error:
-            if not self.keep_going:
-                raise
             sentence = " ".join(str(error).split())
+            # what another command holds, or wrote, is not ours to mark
+            if not self.keep_going or sentence.startswith(f"output_dir {self.folder(run.name)} "):
+                raise
             step = re.search(r"at step (\d+)", sentence)
             record = {"error": sentence, "step": int(step.group(1)) if step else None}
             manifest.write_json(self.folder(run.name) / FAILED, record)
@@ -310,7 +312,7 @@ class Work:
         section = run.recipe.finetune if run.pretrained else run.recipe.scratch
         batch = section.eval_batch_size or section.micro_batch_size or section.global_batch_size
         scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data), batch_size=batch)
-        manifest.write_json(path, {**manifest.read_json(path), "test": scores})
+        processes.by_main(lambda: manifest.write_json(path, {**manifest.read_json(path), "test": scores}))
 
 
 def _do(work: Work, tasks: list[tuple[str, Run]], jobs: int, listener: Listener, data: DataCache) -> None:

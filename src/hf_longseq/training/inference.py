@@ -46,9 +46,11 @@ def evaluate(
     recipe, phase = _recorded(model)
     data = data or load_data(recipe.data)
     if phase == "pretrain":
+        section = recipe.pretrain
         network = pretraining_class(recipe, data.spec).from_pretrained(model)
         _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
     else:
+        section = recipe.finetune
         network = CLASSIFIER.from_pretrained(model)
         collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
     chosen = _split(data, split, phase)
@@ -58,6 +60,8 @@ def evaluate(
             args=TrainingArguments(
                 output_dir=scratch,
                 per_device_eval_batch_size=batch_size,
+                bf16=section.precision == "bf16",
+                use_cpu=not torch.accelerator.is_available(),
                 batch_eval_metrics=True,
                 remove_unused_columns=False,
                 label_names=["labels"],
