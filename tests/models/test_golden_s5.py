@@ -8,7 +8,7 @@ import torch
 from golden_files import golden_leaves, load_golden, relative_error
 from hf_longseq import S5Config
 from hf_longseq.models.modeling_longseq import LongSeqBlock
-from hf_longseq.models.modeling_s5 import S5Mixer, legs_normal_part
+from hf_longseq.models.modeling_s5 import S5ForMaskedLM, S5Mixer, legs_normal_part
 from hf_longseq.models.ssm_cache import RecurrentCache
 from hf_longseq.models.ssm_init import hippo_legs
 from hf_longseq.models.ssm_mimo import mimo_scan
@@ -185,6 +185,7 @@ def test_initial_values(kind, scale):
         (dict(readout_init="zeros"), ["readout_init", "zeros"]),
         (dict(output_activation="relu"), ["output_activation", "relu", "half_glu1"]),
         (dict(step_rescale=0), ["step_rescale is 0"]),
+        (dict(parameter_grouping="Bfast"), ["parameter_grouping", "Bfast", "noBCdecay"]),
         (dict(dt_min=0.2), ["dt_min=0.2"]),
     ],
 )
@@ -192,3 +193,28 @@ def test_a_wrong_configuration_is_named(options, words):
     with pytest.raises(Exception) as error:
         S5Config(**options)
     assert all(word in str(error.value) for word in words), error.value
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"input_B": (1e-3, 0.0), "output_C": (4e-3, 0.1), "log_dt": (1e-3, 0.0)}),
+        ({"parameter_grouping": "BandCdecay"}, {"input_B": (1e-3, 0.1), "output_C": (4e-3, 0.1)}),
+        ({"parameter_grouping": "BfastandCdecay"}, {"input_B": (4e-3, 0.1), "eigenvalue_real": (1e-3, 0.0)}),
+        (
+            {"parameter_grouping": "noBCdecay"},
+            {"input_B": (1e-3, 0.0), "output_C": (1e-3, 0.0), "skip_D": (1e-3, 0.0)},
+        ),
+        ({"dt_global": True}, {"log_dt": (4e-3, 0.1), "eigenvalue_imag": (1e-3, 0.0)}),
+    ],
+)
+def test_the_authors_options_of_the_optimizer(options, expected):
+    config = S5Config(hidden_size=8, num_hidden_layers=2, state_size=8, vocab_size=30, bidirectional=True, **options)
+    model = S5ForMaskedLM(config)
+    groups = model.parameter_groups(learning_rate=4e-3, weight_decay=0.1, ssm_learning_rate=1e-3)
+    found = {id(p): (group["lr"], group["weight_decay"]) for group in groups for p in group["params"]}
+    assert len(found) == len(list(model.parameters())) == sum(len(group["params"]) for group in groups)
+    for name, parameter in model.named_parameters():
+        leaf = name.rsplit(".", 1)[-1]
+        if leaf in expected:
+            assert found[id(parameter)] == expected[leaf], name

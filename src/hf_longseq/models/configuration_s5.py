@@ -24,6 +24,10 @@ class S5Config(LongSeqConfig):
         dt_min: smallest step at initialisation, in units of one position.
         dt_max: largest step at initialisation.
         step_rescale: factor on all steps, such as 2.0 for data at half the sampling rate of training.
+        parameter_grouping: how the optimizer treats B and C, under the authors' names: "standard" (B at the rate of
+            the state space, without decay; C at the other rate, with decay), "BandCdecay" (B decayed as well),
+            "BfastandCdecay" (B as C) or "noBCdecay" (C and D as B).
+        dt_global: train the steps at the rate, and with the decay, of the rest of the model.
     """
 
     model_type = "longseq_s5"
@@ -38,6 +42,8 @@ class S5Config(LongSeqConfig):
     dt_min: float | int = 1e-3
     dt_max: float | int = 0.1
     step_rescale: float | int = 1.0
+    parameter_grouping: str = "standard"
+    dt_global: bool = False
 
     @property
     def num_states(self) -> int:
@@ -49,6 +55,7 @@ class S5Config(LongSeqConfig):
         require_choice(self, "readout_init", ("trunc_standard_normal", "lecun_normal", "complex_normal"))
         require_choice(self, "discretization", ("zoh", "bilinear"))
         require_choice(self, "output_activation", ("gelu", "half_glu1", "half_glu2", "full_glu"))
+        require_choice(self, "parameter_grouping", ("standard", "BandCdecay", "BfastandCdecay", "noBCdecay"))
         require_at_least(self, "state_size", 1)
         require_at_least(self, "num_blocks", 1)
         if self.state_size % self.num_blocks:

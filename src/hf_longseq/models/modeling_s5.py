@@ -173,12 +173,44 @@ class S5Mixer(nn.Module):
         return self.value_projection(activated) * gate, None
 
 
+MOVED_PARAMETERS = {
+    "standard": {},
+    "BandCdecay": {"input_B": "ssm_decay"},
+    "BfastandCdecay": {"input_B": "decay"},
+    "noBCdecay": {"output_C": "ssm", "skip_D": "ssm"},
+}
+"""Parameters that the authors' options of the optimizer put into another group than the trunk does."""
+
+
 class S5PreTrainedModel(LongSeqPreTrainedModel):
     """What transformers needs to know of S5."""
 
     config: S5Config
     mixer_class = S5Mixer
     auto_map = full_auto_map("s5", "S5")
+
+    def parameter_groups(
+        self, learning_rate: float, weight_decay: float = 0.0, ssm_learning_rate: float | None = None
+    ) -> list[dict]:
+        """As for every model, except for what the configuration's `parameter_grouping` and `dt_global` move; the group
+        "ssm_decay" has the rate of the state space and the decay of the rest."""
+        groups = super().parameter_groups(learning_rate, weight_decay, ssm_learning_rate)
+        moved = dict(MOVED_PARAMETERS[self.config.parameter_grouping])
+        if self.config.dt_global:
+            moved["log_dt"] = "decay"
+        ssm_rate = learning_rate if ssm_learning_rate is None else ssm_learning_rate
+        kinds = {
+            "ssm": {"lr": ssm_rate, "weight_decay": 0.0},
+            "ssm_decay": {"lr": ssm_rate, "weight_decay": weight_decay},
+            "no_decay": {"lr": learning_rate, "weight_decay": 0.0},
+            "decay": {"lr": learning_rate, "weight_decay": weight_decay},
+        }
+        leaves = {id(parameter): name.rsplit(".", 1)[-1] for name, parameter in self.named_parameters()}
+        params = {name: [] for name in kinds}
+        for group in groups:
+            for parameter in group["params"]:
+                params[moved.get(leaves[id(parameter)], group["name"])].append(parameter)
+        return [{"name": name, "params": params[name], **kinds[name]} for name in kinds if params[name]]
 
 
 class S5Model(S5PreTrainedModel, LongSeqModel):
