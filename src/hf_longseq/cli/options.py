@@ -7,6 +7,7 @@ after an option that takes a list may be separated by spaces or commas.
 """
 
 import argparse
+import os
 import sys
 import typing
 from pathlib import Path
@@ -78,6 +79,9 @@ def split_dotted(argv: list[str], phase: str | None = None) -> tuple[list[str], 
     return rest, overrides
 
 
+# Files whose presence marks a run, and a comparison, as finished.
+FINISHED = ("metrics", "results")
+
 OWN_DATA = {
     "input_column": "text, ids, numbers, or files of pictures or sounds",
     "second_input_column": "the other document, for pairs",
@@ -98,6 +102,13 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
     parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
+    parser.add_argument(
+        "--resume",
+        choices=("auto", "never"),
+        default="auto",
+        help="never: an unfinished run in output_dir is an error [auto: it goes on]",
+    )
+    parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb, for every phase [none]")
     several = parser.add_argument_group("several GPUs or processes of one machine (more machines: docs/launching.md)")
     several.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]")
     several.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]")
@@ -150,10 +161,23 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     _own_data(options, overrides)
     if options.arch is not None:
         overrides.setdefault("model", {})["arch"] = [word for item in options.arch for word in item.split(",") if word]
-    if options.max_steps is not None:
-        for phase in ("pretrain", "finetune", "scratch"):
-            set_dotted(overrides, f"{phase}.max_steps", options.max_steps)
+    for name in ("max_steps", "report_to"):
+        if getattr(options, name) is not None:
+            for phase in ("pretrain", "finetune", "scratch"):
+                set_dotted(overrides, f"{phase}.{name}", getattr(options, name))
+    # Of several processes the first looks, before it claims the folder itself.
+    if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
+        refuse_unfinished(Path(options.output_dir))
     return overrides
+
+
+def refuse_unfinished(folder: Path) -> None:
+    """Raise if a folder holds a run, or a comparison, that was begun and not finished."""
+    if (folder / "resolved.yaml").is_file() and not any((folder / f"{name}.json").is_file() for name in FINISHED):
+        raise HfLongSeqError(
+            f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to go on with it, "
+            "add --overwrite to start again, or choose another output_dir."
+        )
 
 
 def _own_data(options: argparse.Namespace, overrides: dict) -> None:

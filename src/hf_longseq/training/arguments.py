@@ -87,6 +87,9 @@ class PhaseSection:
     precision: Literal["fp32", "bf16"] = option("fp32", "bf16: autocast with float32 weights")
     gradient_checkpointing: bool = option(False, "recompute activations in the backward pass to save memory")
     num_workers: int = option(0, "processes that prepare batches")
+    report_to: Literal["none", "tensorboard", "trackio", "wandb"] = option(
+        "none", "tracker that is told losses and metrics"
+    )
     group_by_length: bool = option(False, "batches of examples of similar length, with little padding")
 
     section = "phase"

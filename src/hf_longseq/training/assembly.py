@@ -34,6 +34,7 @@ from hf_longseq.training import processes
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
 from hf_longseq.training.manifest import CHECKPOINTS
 from hf_longseq.training.recipe import Recipe, config_class_of, is_foreign
+from hf_longseq.training.tracking import PROJECT
 from hf_longseq.training.trainer import ClassificationMetrics, DenoisingMetrics
 
 if TYPE_CHECKING:
@@ -244,7 +245,9 @@ def training_arguments(
         restore_callback_states_from_checkpoint=True,
         remove_unused_columns=False,
         label_names=["labels"],
-        report_to="none",
+        report_to=section.report_to,
+        run_name=folder.name,
+        project=PROJECT,
         disable_tqdm=True,
         # Named only when asked for: the option is about to be renamed in transformers.
         **({"gradient_checkpointing": True} if section.gradient_checkpointing else {}),

@@ -220,8 +220,10 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             inner = f"{where}.{key}" if where else str(key)
-            if inner == "run.init_from":
-                continue  # a path may be spelled in several ways; run.init_weights says which checkpoint it was
+            # A path may be spelled in several ways; run.init_weights says which checkpoint it was. Who is told of a
+            # run does not change it.
+            if inner == "run.init_from" or key == "report_to":
+                continue
             absent = ADDED_LATER.get(key)
             difference = first_difference(old.get(key, absent), new.get(key, absent), inner)
             if difference:

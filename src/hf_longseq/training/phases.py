@@ -42,6 +42,7 @@ from hf_longseq.training.flops import training_flops
 from hf_longseq.training.foreign_weights import start_from_weights
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.tracking import tracker
 from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
 from hf_longseq.training.transfer import TransferReport, load_pretrained_classifier
 
@@ -197,7 +198,8 @@ def _plain(section: PhaseSection) -> dict[str, Any]:
 
 def _run(folder: Path, settings: dict[str, Any], listener: Listener, **parts: Any) -> RunResult:
     """`_run_held`, with every other command kept out of the folder; of several processes one holds it and tells."""
-    with processes.holding(folder):
+    section = parts["section"]
+    with tracker(section.report_to, section.section, folder), processes.holding(folder):
         return _run_held(folder, settings, listener=listener if processes.is_main() else silent, **parts)
 
 
