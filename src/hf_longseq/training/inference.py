@@ -115,7 +115,8 @@ def predict(
         collator = DataCollatorWithLongPadding.from_task(data.spec)
     else:
         rows = _read_rows(Path(input_file))
-        reads_tokens = getattr(config, "input_type", "tokens") == "tokens"  # transformers' own classes read nothing else
+        # transformers' own classes, which have no such field, read tokens
+        reads_tokens = getattr(config, "input_type", "tokens") == "tokens"
         collator = DataCollatorWithLongPadding(
             pad_token_id=config.pad_token_id or 0,
             vocab_size=config.vocab_size if reads_tokens else None,

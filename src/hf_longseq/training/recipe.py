@@ -288,7 +288,7 @@ class Special:
 
     def _flat(self, layer: Raw) -> Raw:
         names = (*self.known, self.arch, *OBJECTIVES)
-        special = {key for key, value in layer.items() if isinstance(value, dict) and (key in names or is_foreign(key))}
+        special = {key for key in layer if isinstance(layer[key], dict) and (key in names or is_foreign(key))}
         flat = {key: value for key, value in layer.items() if key not in special}
         for name in (self.objective, self.arch):
             if isinstance(layer.get(name), dict):

@@ -59,10 +59,11 @@ class LongSeqTrainer(ShardedTrainer):
     ):
         model = args[0] if args else kwargs.get("model")
         if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and eval_metrics:
-            # Many heads of transformers ignore num_items_in_batch, and so train with wrong gradients when accumulating.
+            # Many heads of transformers ignore num_items_in_batch and get wrong gradients when accumulating.
             kwargs.setdefault("compute_loss_func", functools.partial(eval_metrics.loss, model.config))
             model.accepts_loss_kwargs = False
-            model.loss_type = "ForCausalLM" if getattr(eval_metrics, "causal", False) else None  # how labels are counted
+            # how the Trainer counts labels; not every class name tells it
+            model.loss_type = "ForCausalLM" if getattr(eval_metrics, "causal", False) else None
         super().__init__(
             *args,
             compute_metrics=eval_metrics,
