@@ -107,7 +107,7 @@ class TestFormats:
         splits, spec = load(tmp_path / "clips", tmp_path)
         assert spec.num_channels == 1 and spec.max_length == 99 and spec.labels == ("high", "low")
         soundfile.write(tmp_path / "clips" / "low" / "x.wav", RNG.normal(0, 0.1, 80), 16000)
-        with pytest.raises(ValueError, match="16000 Hz, earlier ones 8000 Hz: set sampling_rate"):
+        with pytest.raises(ValueError, match="low/x.wav .clips, row 21. has 16000 Hz, earlier ones 8000 Hz: set"):
             load(tmp_path / "clips", tmp_path)
         pytest.importorskip("scipy")
         assert load(tmp_path / "clips", tmp_path, sampling_rate=4000)[1].max_length == 50
@@ -159,11 +159,12 @@ class TestSplits:
 
 BAD = [
     ([("a", 1)] * 3, {"label_column": "lable"}, "has no column 'lable' .did you mean 'label'"),
-    ([(f"t{i}", 1) for i in range(9)], {}, "Every row has label 1"),
+    ([(f"t{i}", 1) for i in range(9)], {}, "Every row of a.csv has label 1"),
     ([(f"t{i}", i / 7) for i in range(9)], {}, r"a.csv, row 2, has label 0.14\d+, which is no class"),
     ([("a", 0), ("b", ""), ("c", 1)], {}, "row 2, has no label"),
     ([("a", 0), ("", 1), ("c", 1)], {}, "row 2, column 'text', is empty"),
-    ([("a", 0), ("b", 1)], {}, "too few to set validation and test examples apart"),
+    ([("a", 0), ("b", 1)], {}, "a.csv has only .* too few to set validation and test examples apart"),
+    ([], {}, "a.csv has no rows"),
     ([(f"t{i}", i % 2) for i in range(20)], {"test_fraction": 0.7}, "test_fraction is 0.7"),
     ([(f"t{i}", i % 2) for i in range(20)], {"modality": "video"}, "modality is 'video'"),
     (
@@ -198,6 +199,15 @@ def test_bad_files_are_named(tmp_path):
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"pickled\.npy could not be read"):
         load(tmp_path / "pickled.npy", tmp_path)
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 but no more")
+    with pytest.raises(ValueError, match=r"broken\.npz could not be read"):
+        load(tmp_path / "broken.npz", tmp_path)
+    (tmp_path / "latin.csv").write_bytes("text,label\nh\xe9,1\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin\.csv could not be read as csv .*: save it as UTF-8"):
+        load(tmp_path / "latin.csv", tmp_path)
+    (tmp_path / "wide.tsv").write_text("text\tlabel\na\t1\nb\t2\tc\n")
+    with pytest.raises(ValueError, match=r"wide\.tsv could not be read as csv .*line 3.*: repair or remove that row"):
+        load(tmp_path / "wide.tsv", tmp_path)
     np.savez(tmp_path / "uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
     with pytest.raises(ValueError, match=r"uneven\.npz has arrays of lengths"):
         load(tmp_path / "uneven.npz", tmp_path)
@@ -209,7 +219,7 @@ def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):
         folder = tmp_path / "pics" / ("cat", "dog")[i % 2]
         folder.mkdir(parents=True, exist_ok=True)
         image.new("L", (4, 5 if i == 7 else 4)).save(folder / f"{i}.png")
-    with pytest.raises(ValueError, match="set image_size"):
+    with pytest.raises(ValueError, match=r"7\.png .*has height and width .*set image_size"):
         load(tmp_path / "pics", tmp_path)
     (tmp_path / "pics" / "cat" / "0.png").write_bytes(b"")
     with pytest.raises(ValueError, match="no readable picture"):

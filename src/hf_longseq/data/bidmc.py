@@ -111,8 +111,9 @@ def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:
                 channels = [np.array(dimension.split(","), dtype=np.float32) for dimension in dimensions]
                 value = float(target)
             except ValueError as error:
+                reason = str(error) if len(str(error)) < 100 else f"{str(error)[:60]}..."
                 raise HfLongSeqError(
-                    f"{file}, line {number}, is no row of numbers ({error}): get it again."
+                    f"{file}, line {number}, is no row of numbers ({reason}): get it again."
                 ) from error
             lengths = sorted({len(channel) for channel in channels})
             if len(channels) != 2 or len(lengths) != 1:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import torch
 
 from hf_longseq.data import byte_text
+from hf_longseq.data.archives import open_archive
 from hf_longseq.data.pixels import pixel_columns
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError
@@ -107,7 +108,7 @@ class LraRelease:
 
     def _members(self, names: set[str] | None = None) -> Iterator[tuple[str, Any]]:
         """Files of the archive: all with their paths, or those with these names."""
-        with tarfile.open(self.archive, "r|*") as archive:
+        with open_archive(self.archive) as archive:
             for member in archive:
                 name = member.name.rsplit("/", 1)[-1]
                 if member.isfile() and (names is None or name in names):

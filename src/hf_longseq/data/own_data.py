@@ -24,7 +24,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array, sequence_feature
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
-from hf_longseq.data.own_sources import Table, open_source
+from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -118,11 +118,17 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def _where(self, row: int, name: str, value: Any) -> str:
+        """What messages call an input: a picture or sound by its file, anything else by row and column."""
+        endings = IMAGE_ENDINGS + AUDIO_ENDINGS
+        is_file = isinstance(value, str) and len(value) < 1000 and value.lower().endswith(endings)
+        return f"{value} ({self.names[row].rstrip(',')})" if is_file else f"{self.names[row]} column {name!r},"
+
     def raw(self, row: int) -> list[tuple[Any, str]]:
         """Raw inputs of a row with their names for messages."""
         table, i = self.local[row]
         return [
-            (columns[id(table)][i], f"{self.names[row]} column {name!r},") for name, columns in self.inputs.items()
+            (value := columns[id(table)][i], self._where(row, name, value)) for name, columns in self.inputs.items()
         ]
 
 
@@ -158,7 +164,10 @@ def _targets(
         labels = labels.astype(np.int64)
     classes, targets = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise HfLongSeqError(f"Every row has label {classes[0]!s}: a classification needs at least two classes.")
+        source = rows.local[0][0].name
+        raise HfLongSeqError(
+            f"Every row of {source} has label {classes[0]!s}: a classification needs at least two classes."
+        )
     if class_names is not None and labels.dtype.kind in "iu" and 0 <= labels.min() <= labels.max() < len(class_names):
         return labels.astype(np.int64), tuple(class_names)
     return targets, tuple(str(name) for name in classes)
@@ -201,7 +210,9 @@ def _make_splits(
                 start += count
         if start >= len(units) and start > 0:
             what = f"{len(units)} groups" if rows.groups is not None else f"{len(units)} different rows of one class"
-            raise HfLongSeqError(f"There are only {what}: too few to set validation and test examples apart.")
+            raise HfLongSeqError(
+                f"{rows.local[0][0].name} has only {what}: too few to set validation and test examples apart."
+            )
         taken |= dict.fromkeys(order[start:], "train")
     for i in candidates:
         split_of[i] = taken[key_of[i]]
@@ -293,7 +304,9 @@ def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], r
         counts = np.bincount(targets[split_of == "train"], minlength=len(names))
         absent = [names[i] for i in np.flatnonzero(counts == 0)]
         if absent:
-            raise HfLongSeqError(f"Class {absent[0]!r} has no training example: change seed, or the splits.")
+            raise HfLongSeqError(
+                f"Class {absent[0]!r} of {rows.local[0][0].name} has no training example: change seed, or the splits."
+            )
         parts.append(f"the largest class ({names[counts.argmax()]}) has {counts.max() / counts.sum():.0%} of train")
         if counts.max() > 10 * counts.min():
             logger.warning(

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens a user's files as tables: csv, tsv, jsonl, parquet, npy, npz, a folder of images or sounds, a Hub data set."""
 
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Audio, ClassLabel, Dataset, DatasetDict, Image, load_dataset
+from datasets.utils import logging as datasets_logging
 
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError, did_you_mean
@@ -92,11 +95,22 @@ def _open_tables(files: list[Path]) -> Table:
             raise HfLongSeqError(f"{file} is empty: it has no rows.")
     kind = TABLE_FORMATS[files[0].suffix]
     options = {"sep": "\t"} if files[0].suffix == ".tsv" else {}
+    verbosity = datasets_logging.get_verbosity()
+    datasets_logging.set_verbosity(datasets_logging.CRITICAL)  # it logs what the error below says
     try:
         rows = load_dataset(kind, data_files=[str(file) for file in files], split="train", **options)
     except Exception as error:  # the readers of datasets raise their own types for what they cannot parse
         cause = error.__cause__ or error
-        raise HfLongSeqError(f"{files[0]} could not be read as {kind} ({' '.join(str(cause).split())}).") from error
+        if "corresponds to no data" in str(cause):
+            raise HfLongSeqError(f"{files[0]} has no rows.") from error
+        encoding = isinstance(cause, UnicodeDecodeError)
+        named = ", ".join(file.name for file in files) if len(files) > 1 else files[0]
+        raise HfLongSeqError(
+            f"{named} could not be read as {kind} ({' '.join(str(cause).split()).rstrip('.')}): "
+            f"{'save it as UTF-8' if encoding else 'repair or remove that row'}."
+        ) from error
+    finally:
+        datasets_logging.set_verbosity(verbosity)
     return Table(files[0].name, rows, files)
 
 
@@ -104,7 +118,7 @@ def _open_npz(path: Path) -> Table:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise HfLongSeqError(f"{path} could not be read ({error}): save plain numeric or text arrays.") from error
     lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if len(set(lengths.values())) != 1 or len(lengths) != len(arrays):

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
+from hf_longseq.data.archives import open_archive
 from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
@@ -131,7 +132,7 @@ def _clips(source: Path) -> Iterator[tuple[str, bytes]]:
 
 def _members(source: Path, wanted) -> Iterator[tuple[str, bytes]]:
     try:
-        with tarfile.open(source, "r|*") as archive:
+        with open_archive(source) as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
                 if member.isfile() and wanted(name):

@@ -1,0 +1,32 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Reads packed archives member by member, and notices when one is cut off.
+
+tarfile takes an archive that ends between two members for complete. Read through `gzip`, which knows that its stream
+has not ended, a half download never passes for a smaller data set.
+"""
+
+import gzip
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[tarfile.TarFile]:
+    """The archive, packed or not, to be read from its beginning to its end.
+
+    Raises:
+        EOFError, tarfile.TarError, zlib.error, OSError: If it is cut off, damaged, or no archive.
+    """
+    with open(path, "rb") as file:
+        packed = file.read(2) == GZIP_MAGIC
+    if not packed:
+        with tarfile.open(path, "r|*") as archive:
+            yield archive
+        return
+    with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        yield archive
