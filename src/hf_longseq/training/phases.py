@@ -222,6 +222,7 @@ def _run_held(
 ) -> RunResult:
     """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
     run = settings["run"]
+    processes.check_enough(len(train))
     steps = section.steps(len(train))
     arguments = training_arguments(section, folder, steps=steps, seed=run["seed"], metric=metric)
     used = {"train": train, "validation": data.validation, **({"test": test} if test is not None else {})}

@@ -103,6 +103,15 @@ def by_main(function: Callable[[], Result]) -> Result:
     return answer[0]
 
 
+def check_enough(examples: int) -> None:
+    """Raise if some process would never have an example to learn from."""
+    if count() > examples:
+        raise HfLongSeqError(
+            f"{count()} processes are more than the {examples} training examples: start at most {examples}, or use "
+            "more of the data."
+        )
+
+
 def holding(folder: Path) -> contextlib.AbstractContextManager:
     """Keep other commands out of an output folder, see `manifest.holding`; the main process does it for all."""
     return manifest.holding(folder) if is_main() else contextlib.nullcontext()
