@@ -19,6 +19,7 @@ COMMANDS = {
     "predict": "classify examples of a split or of a file",
     "publish": "put a finished run on the Hugging Face Hub",
     "convert": "open a checkpoint of the official code as one of ours",
+    "report": "tables and pictures of comparisons, as Markdown, LaTeX, JSON and one page of HTML",
     "kernels": "what checkpoints learned: kernels, receptive fields, attention, as pictures and CSV",
     "benchmark": "time and memory of layers, training steps and generation",
     "tasks": "list the tasks, or show one",

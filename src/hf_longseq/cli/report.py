@@ -1,0 +1,61 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-longseq report`: the tables and pictures of comparisons as Markdown, LaTeX, JSON and one page of HTML."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from hf_longseq.cli.options import Parser, normalise
+from hf_longseq.errors import HfLongSeqError
+
+
+def run(argv: list[str]) -> None:
+    """Write a report, or the small files of a plan."""
+    parser = Parser(
+        prog="hf-longseq report",
+        description="Tables, learning curves and label-scarcity curves of comparisons, from their results.json.",
+    )
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUNS",
+        help="output_dir of compare or spt, or a folder with several below; NAME=FOLDER gives a plan its own column",
+    )  # fmt: skip
+    parser.add_argument("--output_dir", help="folder for the report [RUNS/report]")
+    parser.add_argument(
+        "--collect_to", metavar="FOLDER",
+        help="write no report, but copy the results, curves, settings and pictures of one plan (no weights, no paths "
+        "of this machine) into a folder that can be committed",
+    )  # fmt: skip
+    parser.add_argument("--name", help="with --collect_to: heading of the plan's column in reports [the task]")
+    options = parser.parse(normalise(argv))
+
+    if options.collect_to is not None:
+        from hf_longseq.analysis.report_collect import collect_to
+
+        if len(options.runs) > 1 or options.output_dir is not None:
+            raise HfLongSeqError("--collect_to copies one plan and writes no report: leave --output_dir out.")
+        files = collect_to(options.runs[0], options.collect_to, name=options.name, collect=_collect)
+        print(f"copied:  {'  '.join(str(Path(options.collect_to) / name) for name in files)}")
+        return
+    if options.name is not None:
+        raise HfLongSeqError("--name belongs to --collect_to: in a report write NAME=FOLDER.")
+    if options.output_dir is None and len(options.runs) > 1:
+        raise HfLongSeqError("several plans need a folder for their report: add --output_dir.")
+
+    from hf_longseq.analysis.report_write import write_report
+
+    output_dir = options.output_dir or Path(options.runs[0].rpartition("=")[2]) / "report"
+    command = shlex.join(["hf-longseq", "report", *argv])
+    report = write_report(options.runs, output_dir, command=command, collect=_collect)
+    print(f"report:  {'  '.join(str(report.output_dir / name) for name in report.files if '/' not in name)}")
+    if any("/" in name for name in report.files):
+        print(f"figures: {report.output_dir / 'figures'}")
+    if report.lacks:
+        print(report.lacks, file=sys.stderr)
+
+
+def _collect(folder: Path) -> dict[str, Any]:
+    from hf_longseq.training.collect import collect
+
+    return collect(folder)
