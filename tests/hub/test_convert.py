@@ -148,6 +148,32 @@ def test_state_space_layers_of_every_kind(name):
         assert relative_error(theirs.layers[0].mixer(golden["input"])[0], golden["output"]) < 1e-5
 
 
+def test_a_language_model_whose_decoder_came_out_empty():
+    weights, golden = golden_backbone("backbone_dlr_postnorm_layer")
+    bare = without("decoder")(weights)
+    assert convert(bare)[1].head == "Model"
+    with pytest.raises(HfLongSeqError, match="vocabulary of 20, more than its 16 channels"):
+        convert(bare, head="denoising")
+    with pytest.raises(HfLongSeqError, match="no decoder"):
+        convert(bare, head="classification")
+    theirs, _ = convert({**bare, "encoder.weight": weights["encoder.weight"][:12]}, head="denoising", pooling="max")
+    ids = golden["input_ids"].clamp(max=11)
+    with torch.no_grad():
+        out = theirs(input_ids=ids, output_hidden_states=True)
+    assert type(theirs).__name__ == "DLRForMaskedLM" and theirs.config.pooling == "max"
+    torch.testing.assert_close(out.logits, out.hidden_states[-1][..., :12])
+
+
+@pytest.mark.parametrize("wrapper", ["_orig_mod.", "module.", "module._orig_mod."])
+def test_names_that_compilation_and_data_parallelism_wrapped(wrapper):
+    weights, _ = golden_backbone("backbone_dlr_postnorm_layer")
+    inner = {name.replace("model.", f"model.{wrapper}", 1): x for name, x in weights.items()}  # the backbone alone
+    for wrapped in (inner, {wrapper + name: x for name, x in weights.items()}):
+        assert convert(wrapped)[0].state_dict().keys() == convert(weights)[0].state_dict().keys()
+    with pytest.raises(HfLongSeqError, match="twice"):
+        convert({**weights, **{wrapper + name: x for name, x in weights.items()}})
+
+
 def test_the_norm_of_a_transposed_layout():
     weights, golden = golden_backbone("backbone_dlr_postnorm_layer")
     transposed = {name: x for name, x in weights.items() if ".norm." not in name}

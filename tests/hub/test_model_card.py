@@ -2,16 +2,17 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import yaml
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, parse_eval_result_entries
 
 from fresh_process import answer, run_fresh
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder, python_snippets
-from hf_longseq.hub.model_card import pipeline_tag, render_card
+from hf_longseq.hub.model_card import eval_results_file, pipeline_tag, render_card
 from hf_longseq.hub.publish import _open, build_folder, publish
 from hf_longseq.hub.run_folder import is_local_path, read_run, refuse_secrets, without_paths
 from toy_models import make_config
@@ -56,6 +57,45 @@ def test_the_card_tells_the_whole_story(built):
     ):
         assert said in text, said
     assert "None" not in text.replace("[None]", "") and "{{" not in text and "\n\n\n\n" not in text
+
+
+PLAN = [
+    {"arch": "s4", "init": init, "fraction": fraction, "train_examples": count, "mean": mean, "std": 0.01,
+     "seeds": [0, 1], "pretrain_steps": 0, "finetune_steps": 2}
+    for fraction, count, scores in ((0.1, 10, (0.3, 0.4)), (1.0, 100, (0.5, 0.75)))
+    for init, mean in zip(("scratch", "spt"), scores, strict=True)
+]  # fmt: skip
+
+
+def test_a_run_of_a_plan_shows_the_plan(runs):
+    run = read_run(runs / "classifier")
+    config = _open(run.folder, "run").config
+    other = {**PLAN[0], "arch": "dlr", "mean": None, "std": None}
+    text = str(render_card(replace(run, comparison=[*PLAN, other]), config, "org/name", "mit", []))
+    assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 0.75 ± 0.01 |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
+    assert "| s4, spt | 0 | 2 | 10 |" not in text  # other numbers of labels are in a table of their own
+    assert "| labelled examples | scratch | spt |\n|---|---|---|\n| 10 | 0.3 ± 0.01 | 0.4 ± 0.01 |" in text
+    assert "| 100 | 0.5 ± 0.01 | 0.75 ± 0.01 |" in text
+    few = replace(run, comparison=PLAN[:2], settings=run.settings | {"data": {**run.settings["data"], "x": 1}})
+    assert "Label scarcity" not in str(render_card(few, config, "org/name", "mit", []))
+
+
+def test_results_on_a_data_set_of_the_hub_are_filed_for_its_page(runs, tmp_path):
+    run = read_run(runs / "classifier")
+    assert eval_results_file(run) == {}
+    for source, filed in (
+        ("org/my.series", True),
+        ("series.csv", False),
+        ("data/series.csv", False),
+        ("a/b/c", False),
+    ):
+        data = {**run.settings["data"], "options": {"data": source}}
+        assert bool(eval_results_file(replace(run, settings=run.settings | {"data": data}))) == filed, source
+    run = replace(run, settings=run.settings | {"data": {**run.settings["data"], "options": {"data": "org/series"}}})
+    build_folder(run, tmp_path / "built", "org/name", "mit")
+    (entry,) = parse_eval_result_entries(yaml.safe_load((tmp_path / "built/.eval_results/series.yaml").read_text()))
+    assert entry.dataset_id == "org/series" and entry.value == pytest.approx(run.scores["accuracy"], abs=1e-6)
+    assert ModelCard.load(tmp_path / "built/README.md").data.datasets == ["org/series"]
 
 
 def test_the_same_run_gives_the_same_folder(runs, built, tmp_path):

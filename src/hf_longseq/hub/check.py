@@ -46,7 +46,7 @@ for auto, own in heads:
     assert not info["mismatched_keys"], f"{auto} has tensors of another shape"
     if own:
         with torch.no_grad():
-            logits = model.eval()(**inputs).logits
+            logits = model.eval()(**inputs)[0]
         error = (logits - io["logits"]).abs().max().item()
         assert error <= 1e-4 * (1 + io["logits"].abs().max().item()), f"{auto} differs from the source by {error:.3g}"
 for auto in processors:
@@ -79,7 +79,7 @@ def check_folder(folder: Path, source, repo_id: str) -> None:
     inputs = example_inputs(config)
     if config.pair_classification and own.endswith("ForSequenceClassification"):
         inputs |= {f"{name}_2": x.flip(1) for name, x in inputs.items()}
-    logits = source.eval().float()(**inputs).logits
+    logits = source.eval().float()(**inputs)[0]
     heads = [
         (auto, reference.endswith(f".{own}")) for auto, reference in config.auto_map.items() if _fits(auto, config)
     ]

@@ -21,12 +21,12 @@ from transformers.activations import ACT2FN
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.hub.converted_folder import CONVERSION
 from hf_longseq.hub.official_layers import blocks, translate_block, translate_norm
 from hf_longseq.hub.official_layout import Official, take_apart
 from hf_longseq.hub.tensor_files import read_tensors
 from hf_longseq.training.manifest import replace_folder, write_json
 
-CONVERSION = "conversion.json"
 GREY_LEVELS = 256
 
 
@@ -44,7 +44,8 @@ class ConversionOptions:
         classifier_activation: between the two layers of a classifier; "gelu" for pairs, else "relu".
         causal: whether a Transformer sees only what came before. State-space layers say so themselves.
         attention_window: block length of block-local attention.
-        head: "denoising" or "classification"; guessed from the sizes of the decoder.
+        head: "denoising" or "classification"; guessed from the sizes of the decoder. "denoising" without a decoder
+            reads the vocabulary's scores off the first channels, as the official language models of text do.
         mask_column: whether the last input of a linear encoder is the mask flag; guessed likewise.
     """
 
@@ -59,6 +60,9 @@ class ConversionOptions:
     attention_window: int | None = None
     head: str | None = None
     mask_column: bool | None = None
+
+
+UNSAID = ConversionOptions()
 
 
 @dataclass
@@ -97,6 +101,8 @@ def convert_checkpoint(
         "source": Path(checkpoint).name,
         "sha256": _file_hash(Path(checkpoint)),
         "head": conversion.head,
+        "classifier": any(name.startswith("classifier.") for name in conversion.tensors),
+        "options": {name: value for name, value in vars(options).items() if value != getattr(UNSAID, name)},
         "assumptions": conversion.assumptions,
     }
 
@@ -240,12 +246,16 @@ def _heads_and_input(official: Official, fields: dict, options: ConversionOption
         conversion.assumptions += [f"the decoder is for {roles[name]} (--head)" for name in guessed]
     by_role = {role: official.heads[name] for name, role in roles.items()}
     denoising, classifier = by_role.get("denoising"), by_role.get("classification")
+    if options.head == "classification" and classifier is None:
+        raise HfLongSeqError("the checkpoint has no decoder, so --head classification fits nothing: leave it out.")
+    if denoising is None and options.head == "denoising" and not roles and tokens:
+        denoising = _identity_head(len(weight), fields["hidden_size"])
     if denoising is not None and len(denoising) != 1:
         raise HfLongSeqError(
             "the checkpoint's decoder has two layers, a denoising head has one: --head classification."
         )
 
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {} if options.pooling is None else {"pooling": options.pooling}
     if classifier is not None:
         conversion.head = "ForSequenceClassification"
         found |= _classifier(classifier, official.pair, options, conversion)
@@ -256,6 +266,17 @@ def _heads_and_input(official: Official, fields: dict, options: ConversionOption
         _add_denoising(denoising, "lm_head", {len(weight)}, conversion)
         conversion.head = "ForMaskedLM" if fields["bidirectional"] else "ForCausalLM"
     return found | {"input_type": "tokens", "vocab_size": len(weight)}
+
+
+def _identity_head(vocab_size: int, width: int) -> list:
+    """The read-out of the official code where its decoder came out empty, as in its language models of text: the
+    first channels of the final hidden state are the scores of the vocabulary."""
+    if vocab_size > width:
+        raise HfLongSeqError(
+            f"the checkpoint has no decoder and a vocabulary of {vocab_size}, more than its {width} channels, so "
+            "these cannot be the scores: leave out --head."
+        )
+    return [(torch.eye(vocab_size, width), torch.zeros(vocab_size))]
 
 
 def _values(weight, bias, denoising, causal: bool, options: ConversionOptions, conversion: Conversion) -> dict:

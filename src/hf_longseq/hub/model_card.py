@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model card from a run's own records, through `templates/model_card.md.jinja`. Nothing in it is made up."""
 
+import re
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
 
 from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.hub.converted_folder import Converted
 from hf_longseq.hub.run_folder import Run
 
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
@@ -25,6 +27,7 @@ PIPELINES = {
     "image": ("image", "pathfinder", "pathx", "pathx-256", "scifar", "smnist"),
     "audio": ("spoken-tones", "speech-commands"),
 }
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".npy", ".npz")
 HEAD_PIPELINES = {"ForMaskedLM": "fill-mask", "ForCausalLM": "text-generation", "ForPreTraining": "feature-extraction"}
 SETTINGS = (
     "objective", "mask_ratio", "max_steps", "num_train_epochs", "learning_rate", "ssm_learning_rate", "weight_decay",
@@ -33,9 +36,9 @@ SETTINGS = (
 
 
 def head_of(config) -> str:
-    """The suffix of the saved class: "ForMaskedLM" and the like."""
+    """The suffix of the saved class: "ForMaskedLM" and the like; nothing for a model without a head."""
     name = config.architectures[0]
-    return name[name.index("For") :]
+    return name[name.index("For") :] if "For" in name else ""
 
 
 def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str]) -> ModelCard:
@@ -59,6 +62,7 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
         pipeline_tag=pipeline,
         tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "self-pretraining", "custom_code"],
         metrics=[run.metrics["metric"]] if run.metrics["metric"] != "loss" else None,
+        datasets=[hub_dataset(run)] if hub_dataset(run) else None,
         model_name=name,
         eval_results=[
             EvalResult(
@@ -73,18 +77,69 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
             for metric, value in run.scores.items()
         ],
     )
-    try:
-        card = ModelCard.from_template(
-            data, template_path=str(TEMPLATE), **card_fields(run, config, repo_id, pictures)
-        )
-    except ImportError as error:
-        raise HfLongSeqError("a model card needs jinja2: pip install jinja2.") from error
+    card = _rendered(data, card_fields(run, config, repo_id, pictures))
     again = ModelCard(str(card)).data
     if again.eval_results != data.eval_results or again.license != license or again.library_name != "transformers":
         raise HfLongSeqError(
             f"the metadata of {repo_id}'s card do not survive the Hub's parser: check the run's metrics."
         )
     return card
+
+
+def render_converted_card(converted: Converted, model, repo_id: str, license: str, pictures: list[str]) -> ModelCard:
+    """Render the card of weights that were trained elsewhere: it says where they come from, and claims no results."""
+    config = model.config
+    head = head_of(config)
+    data = ModelCardData(
+        license=license,
+        library_name="transformers",
+        pipeline_tag=HEAD_PIPELINES.get(head),
+        tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "converted", "custom_code"],
+        model_name=repo_id.split("/")[-1],
+    )
+    arch = NAMES.get(config.model_type.removeprefix("longseq_"), config.model_type)
+    fields = {
+        **described(config, arch, model.num_parameters()),
+        **snippets(config, head, repo_id, has_classifier=converted.record.get("classifier", False)),
+        "model_name": repo_id.split("/")[-1],
+        "summary": (
+            f"{arch} whose weights hf-longseq converted from a checkpoint of the official code of the paper cited "
+            "below. It was not trained by hf-longseq."
+        ),
+        "conversion": {"command": converted.command, "assumptions": [], **converted.record},
+        "pictures": pictures,
+        "limits": [
+            "How and on what it was trained is known to whoever trained it: nothing is recorded in the checkpoint.",
+            "It was not evaluated after the conversion, which keeps the outputs of the source to about 1e-4.",
+            *bidirectional_limit(config),
+        ],
+    }
+    return _rendered(data, fields)
+
+
+def _rendered(data: ModelCardData, fields: dict[str, Any]) -> ModelCard:
+    try:
+        return ModelCard.from_template(data, template_path=str(TEMPLATE), **fields)
+    except ImportError as error:
+        raise HfLongSeqError("a model card needs jinja2: pip install jinja2.") from error
+
+
+def hub_dataset(run: Run) -> str | None:
+    """The repository on the Hub that the run's data are from, if they are from one."""
+    source = run.settings["data"].get("options", {}).get("data")
+    named = isinstance(source, str) and re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source)
+    return source if named and Path(source).suffix not in TABLE_SUFFIXES else None
+
+
+def eval_results_file(run: Run) -> dict[str, list]:
+    """Test results in the form that a benchmark's page on the Hub collects: file name -> content. Only for data that
+    are on the Hub, since a result belongs to a data set there."""
+    metric, dataset = run.metrics["metric"], hub_dataset(run)
+    if dataset is None or run.split != "test" or metric not in run.scores:
+        return {}
+    value = round(float(run.scores[metric]), 6)
+    entry = EvalResultEntry(dataset_id=dataset, task_id="default", value=value, notes=f"test {metric}")
+    return {f".eval_results/{dataset.split('/')[-1]}.yaml": eval_result_entries_to_yaml([entry])}
 
 
 def pipeline_tag(task: str, config, head: str) -> str | None:
@@ -104,27 +159,17 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
     section = settings["pretrain" if run.phase == "pretrain" else "finetune"]
     pretraining = run.pretraining["pretrain"] if run.pretraining else section if run.phase == "pretrain" else None
     from_spt = settings["run"].get("init") == "spt"
-    described = describe_data(run)
-    direction = "bidirectional" if config.bidirectional else "causal"
+    about = describe_data(run)
     splits = run.data.get("splits", {})
     return {
         "model_name": repo_id.split("/")[-1],
         "summary": summary(run, head, NAMES.get(arch, arch)),
-        "architecture": (
-            f"{NAMES.get(arch, arch)}, {config.num_hidden_layers} layers of {config.hidden_size} channels, "
-            f"{direction}, {config.norm_position}-norm ({config.norm})"
-        ),
-        "num_parameters": metrics.get("num_parameters", 0),
-        "input_kind": (
-            f"token ids, vocabulary of {config.vocab_size}"
-            if config.input_type == "tokens"
-            else f"real values, {config.num_channels} channel{'s' if config.num_channels > 1 else ''} per position"
-        ),
+        **described(config, NAMES.get(arch, arch), metrics.get("num_parameters", 0)),
         "task": task,
         "task_summary": TASKS[task].summary if task in TASKS else "",
         "training": {"pretrain": "self-pretraining", "finetune": "fine-tuning"}[run.phase]
         + (" after self-pretraining" if from_spt else " from scratch" if run.phase == "finetune" else ""),
-        "spt": objective(pretraining, described["mask_ratio"])
+        "spt": objective(pretraining, about["mask_ratio"])
         if pretraining
         else "yes; its settings were not kept"
         if from_spt
@@ -137,11 +182,12 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "best_step": metrics.get("best_step"),
         "steps": metrics.get("steps"),
         "seed": settings["run"].get("seed"),
-        "comparison": run.comparison,
+        "comparison": comparable_rows(run),
+        "scarcity": label_scarcity(run),
         "pictures": pictures,
-        "data_source": described["source"],
-        "data_license": described["license"],
-        "data_note": described["note"],
+        "data_source": about["source"],
+        "data_license": about["license"],
+        "data_note": about["note"],
         "splits": splits,
         "has_pretraining": run.pretraining is not None,
         "commands": commands(run),
@@ -151,6 +197,46 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "environment": run.environment,
         "limits": limits(run, config, head),
     }
+
+
+def described(config, arch: str, num_parameters: int) -> dict[str, Any]:
+    """Rows of the first table that the configuration determines."""
+    direction = "bidirectional" if config.bidirectional else "causal"
+    return {
+        "architecture": (
+            f"{arch}, {config.num_hidden_layers} layers of {config.hidden_size} channels, {direction}, "
+            f"{config.norm_position}-norm ({config.norm})"
+        ),
+        "num_parameters": num_parameters,
+        "input_kind": (
+            f"token ids, vocabulary of {config.vocab_size}"
+            if config.input_type == "tokens"
+            else f"real values, {config.num_channels} channel{'s' if config.num_channels > 1 else ''} per position"
+        ),
+    }
+
+
+def comparable_rows(run: Run) -> list[dict[str, Any]]:
+    """Rows of the comparison with as many labels as this run had; all rows if that cannot be told."""
+    rows = [row for row in run.comparison if row.get("mean") is not None]
+    data = run.settings["data"]
+    if data.get("num_train_examples") is not None:
+        same = [row for row in rows if row.get("train_examples") == data["num_train_examples"]]
+    else:
+        same = [row for row in rows if row.get("fraction") in (None, data.get("train_fraction") or 1.0)]
+    return same or rows
+
+
+def label_scarcity(run: Run) -> dict[str, Any] | None:
+    """Test metric of this run's architecture over numbers of labelled examples; None if only one was tried."""
+    arch = run.settings["model"]["arch"]
+    rows = [row for row in run.comparison if row["arch"] == arch and row.get("mean") is not None]
+    counts = sorted({row["train_examples"] for row in rows})
+    if len(counts) < 2:
+        return None
+    inits = list(dict.fromkeys(row["init"] for row in rows))
+    cells = {(row["train_examples"], row["init"]): f"{row['mean']:.4g} ± {row['std'] or 0:.2g}" for row in rows}
+    return {"inits": inits, "rows": [(count, [cells.get((count, init), "-") for init in inits]) for count in counts]}
 
 
 def summary(run: Run, head: str, arch: str) -> str:
@@ -207,13 +293,17 @@ def limits(run: Run, config, head: str) -> list[str]:
         found.append("Predictions are not calibrated, and inputs of no known class are classified all the same.")
     else:
         found.append("It restores inputs; it classifies nothing before it is fine-tuned.")
-    if config.bidirectional:
-        found.append("Bidirectional: it needs the whole sequence and can neither stream nor generate.")
-    return found
+    return found + bidirectional_limit(config)
 
 
-def snippets(config, head: str, repo_id: str) -> dict[str, str]:
-    """Three pieces of code for the card; each runs as it stands."""
+def bidirectional_limit(config) -> list[str]:
+    """What follows from reading in both directions."""
+    return ["Bidirectional: it needs the whole sequence and can neither stream nor generate."] * config.bidirectional
+
+
+def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> dict[str, str]:
+    """Three pieces of code for the card; each runs as it stands. A checkpoint of another head may hold a classifier
+    too."""
     if config.input_type == "tokens":
         example = f'inputs = {{"input_ids": torch.arange(64)[None] % {config.vocab_size}}}'
     else:
@@ -223,6 +313,7 @@ def snippets(config, head: str, repo_id: str) -> dict[str, str]:
         name = "input_ids" if config.input_type == "tokens" else "input_values"
         example += f'\ninputs["{name}_2"] = inputs["{name}"]'
     answer = "print(logits.shape)"
+    output = "logits" if head else "last_hidden_state"
     if (
         head == "ForSequenceClassification"
         and config.num_labels > 1
@@ -237,7 +328,7 @@ def snippets(config, head: str, repo_id: str) -> dict[str, str]:
         f'model = {auto}.from_pretrained("{repo_id}", trust_remote_code=True).eval()',
         example,
         "with torch.no_grad():",
-        "    logits = model(**inputs).logits",
+        f"    logits = model(**inputs).{output}",
         answer,
     ]
     package = [
@@ -246,7 +337,7 @@ def snippets(config, head: str, repo_id: str) -> dict[str, str]:
         "",
         f'model = {auto}.from_pretrained("{repo_id}")',
     ]
-    third, title = _third(config, head, repo_id, example.split("\n")[0])
+    third, title = _third(config, head, repo_id, example.split("\n")[0], has_classifier)
     return {
         "snippet_use": "\n".join(use),
         "snippet_package": "\n".join(package),
@@ -255,7 +346,7 @@ def snippets(config, head: str, repo_id: str) -> dict[str, str]:
     }
 
 
-def _third(config, head: str, repo_id: str, example: str) -> tuple[list[str], str]:
+def _third(config, head: str, repo_id: str, example: str, has_classifier: bool) -> tuple[list[str], str]:
     if head == "ForSequenceClassification":
         lines = [
             "import torch",
@@ -268,6 +359,13 @@ def _third(config, head: str, repo_id: str, example: str) -> tuple[list[str], st
             "print(features.shape)",
         ]
         return lines, "As an encoder, without the classifier:"
+    if has_classifier:
+        lines = [
+            "from transformers import AutoModelForSequenceClassification",
+            "",
+            f'model = AutoModelForSequenceClassification.from_pretrained("{repo_id}", trust_remote_code=True)',
+        ]
+        return lines, "Its classifier:"
     lines = [
         "from transformers import AutoModelForSequenceClassification",
         "",

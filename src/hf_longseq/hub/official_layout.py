@@ -25,6 +25,8 @@ Tensors = dict[str, torch.Tensor]
 IGNORED = re.compile(
     r"(num_batches_tracked|kernel\.(kernel\.)?(omega|z|dA|dB|dC|step\w*)|\w*torchmetrics\..*|metrics\..*|loss\..*)$"
 )
+# What torch.compile and data parallelism put into the names of what they wrap.
+WRAPPERS = re.compile(r"(?<![^.])(?:_orig_mod|module)\.")
 LAYER = re.compile(r"^(?P<backbone>(?:.*\.)?)layers\.(?P<index>\d+)\.(?P<part>norm|layer)\.(?P<rest>.+)$")
 NORM_LEAF = re.compile(r"^(?:norm\.)*(?P<leaf>weight|bias|running_mean|running_var|m|s)$")
 FEED_FORWARD = re.compile(r"^ff\.(?P<place>\d+)(?:\.0)?\.(?P<leaf>weight|bias)$")
@@ -87,11 +89,13 @@ def take_apart(tensors: Tensors) -> Official:
 def _only_weights(tensors: Tensors) -> Tensors:
     kept = {}
     for name, tensor in tensors.items():
-        name = re.sub(r"^(param|buffer)\.", "", name)
+        name = WRAPPERS.sub("", re.sub(r"^(param|buffer)\.", "", name))
         if IGNORED.search(name):
             continue
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise HfLongSeqError(f"the checkpoint's {name} holds numbers that are not finite: give one that works.")
+        if name in kept:
+            raise HfLongSeqError(f"the checkpoint holds {name} twice, bare and wrapped: keep one of them.")
         kept[name] = tensor
     return kept
 

@@ -12,8 +12,8 @@ CURVE, KERNELS = "learning_curve.png", "kernels.png"
 CHANNELS, LAGS = 4, 256
 
 
-def draw(run: Run, model, folder: Path) -> list[str]:
-    """Write the pictures that can be drawn; none without matplotlib. Returns their names."""
+def draw(run: Run | None, model, folder: Path) -> list[str]:
+    """Write the pictures that can be drawn: none without matplotlib, no curve without a run. Returns their names."""
     try:
         import matplotlib
     except ImportError:
@@ -21,7 +21,7 @@ def draw(run: Run, model, folder: Path) -> list[str]:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figures = {CURVE: _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}
+    figures = {CURVE: run and _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}
     drawn = [name for name, figure in figures.items() if figure is not None]
     for name in drawn:
         # no date and no version in the file: the same run gives the same picture

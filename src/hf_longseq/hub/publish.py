@@ -10,47 +10,33 @@ a whole model or none, and publishing again changes what has changed.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token, snapshot_download
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    LocalTokenNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-    StrictDataclassError,
-)
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub import HfApi, get_token, snapshot_download
+from huggingface_hub.errors import StrictDataclassError
+from safetensors.torch import load_file
 from transformers.dynamic_module_utils import get_relative_import_files
+from transformers.utils import SAFE_WEIGHTS_NAME
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import pictures
 from hf_longseq.hub.check import check_folder
-from hf_longseq.hub.model_card import head_of, render_card
+from hf_longseq.hub.converted_folder import CONVERSION, Converted, read_converted
+from hf_longseq.hub.model_card import eval_results_file, head_of, render_card, render_converted_card
+from hf_longseq.hub.repository import (
+    add_to_collection,
+    check_name,
+    files_of,
+    make_repository,
+    refuse_other_architecture,
+    said_in_one_sentence,
+    sign_in,
+    upload,
+)
 from hf_longseq.hub.run_folder import PROCESSOR_FILES, Run, read_run, refuse_secrets, without_paths
 from hf_longseq.training import manifest
-
-# The base of all errors of the client's HTTP library, whose name changes between releases of the client.
-CLIENT_ERROR = HfHubHTTPError.__bases__[0]
-# What an earlier publication may have left that is not in the new folder.
-OURS = (
-    "configuration_",
-    "modeling_",
-    "longseq_",
-    "ssm_",
-    "mega_",
-    "feature_extraction_",
-    "image_processing_",
-    "model-",
-    "model.safetensors",
-)
 
 
 @dataclass(frozen=True)
@@ -84,10 +70,10 @@ def publish(
     license: str = "apache-2.0",
     token: str | None = None,
 ) -> Publication:
-    """Build, check and upload a finished run.
+    """Build, check and upload a finished run, or a checkpoint that `convert` made.
 
     Args:
-        run: Folder of a run of `pretrain` or `finetune`.
+        run: Folder of a run of `pretrain` or `finetune`, or of a conversion.
         repo_id: "name" or "organisation/name".
         private: Make a new repository private; one that exists keeps its visibility.
         revision: Branch to publish on, made if it does not exist.
@@ -101,7 +87,7 @@ def publish(
         HfLongSeqError: If the run, the name, the token or the server does not allow it; the repository is unchanged.
     """
     check_name(repo_id)
-    records = read_run(run)
+    records = read_converted(run) or read_run(run)
     api = HfApi(token=token)
     owner = None if dry_run else sign_in(api)
     with tempfile.TemporaryDirectory() as scratch:
@@ -110,23 +96,22 @@ def publish(
         source = build_folder(records, folder, full_name, license)
         refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
         check_folder(folder, source, full_name)
-        files = tuple(sorted(path.name for path in folder.iterdir()))
+        files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if output_dir is not None:
             _keep(folder, Path(output_dir))
         usage = _usage(full_name, head_of(source.config), revision)
         if dry_run:
             return Publication(full_name, None, None, files, usage)
         with said_in_one_sentence(full_name, api):
-            url = str(api.create_repo(full_name, private=private, exist_ok=True))
+            url = make_repository(api, full_name, private)
             if revision is not None:
                 api.create_branch(full_name, branch=revision, exist_ok=True)
-            refuse_other_architecture(api, full_name, revision, source.config.model_type)
-            commit = upload(api, folder, full_name, revision, f"Publish {records.settings['data']['task']} model")
-            if collection is not None:
-                slug = api.create_collection(
-                    collection, namespace=full_name.split("/")[0], private=private, exists_ok=True
-                ).slug
-                api.add_collection_item(slug, full_name, "model", exists_ok=True)
+            present = files_of(api, full_name, revision)
+            refuse_other_architecture(api, full_name, revision, source.config.model_type, present)
+            commit = upload(api, folder, full_name, revision, _message(records), present)
+        if collection is not None:
+            with said_in_one_sentence(f"the collection {collection!r}", api, f"was not made; {url} is published"):
+                add_to_collection(api, collection, full_name, private)
     return Publication(full_name, url, commit, files, usage)
 
 
@@ -176,30 +161,51 @@ def refresh_code(
         if dry_run:
             return Publication(full_name, None, None, files, usage)
         with said_in_one_sentence(full_name, api):
-            commit = upload(api, folder, full_name, revision, "Refresh the model code", stale=(".py",))
+            present = files_of(api, full_name, revision)
+            commit = upload(api, folder, full_name, revision, "Refresh the model code", present, stale=(".py",))
         return Publication(full_name, f"{api.endpoint}/{full_name}", commit, files, usage)
 
 
-def build_folder(run: Run, folder: Path, repo_id: str, license: str):
-    """Fill a new folder with everything that is published; returns the run's model.
+def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str):
+    """Fill a new folder with everything that is published; returns the model.
 
     The processing files of the run are taken over by name; everything else is written anew.
     """
     folder.mkdir(parents=True)
     source = _open(run.folder, str(run.folder))
-    source.save_pretrained(folder)
+    if isinstance(run, Converted):
+        # a converted file may hold the tensors of a second head
+        weights = run.folder / SAFE_WEIGHTS_NAME
+        source.save_pretrained(folder, state_dict=load_file(weights) if weights.is_file() else None)
+    else:
+        source.save_pretrained(folder)
     copy_processor(run.folder, folder)
-    drawn = pictures.draw(run, source, folder)
+    if isinstance(run, Converted):
+        manifest.write_json(folder / CONVERSION, run.record)
+        card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder))
+    else:
+        _write_records(run, folder)
+        card = render_card(run, source.config, repo_id, license, pictures.draw(run, source, folder))
+    manifest.write_whole(folder / "README.md", str(card))
+    for path in folder.rglob("*"):
+        path.chmod(0o644 if path.is_file() else 0o755)  # safetensors come out readable by their owner alone
+    return source
+
+
+def _write_records(run: Run, folder: Path) -> None:
     manifest.write_yaml(folder / manifest.RESOLVED, run.settings)
     if run.pretraining is not None:
         manifest.write_yaml(folder / "pretraining.yaml", run.pretraining)
     manifest.write_json(folder / manifest.METRICS, run.metrics)
     manifest.write_json(folder / manifest.ENVIRONMENT, run.environment)
-    card = render_card(run, source.config, repo_id, license, drawn)
-    manifest.write_whole(folder / "README.md", str(card))
-    for path in folder.iterdir():
-        path.chmod(0o644)  # safetensors come out readable by their owner alone
-    return source
+    for name, content in eval_results_file(run).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        manifest.write_yaml(folder / name, content)
+
+
+def _message(run: Run | Converted) -> str:
+    what = "converted" if isinstance(run, Converted) else run.settings["data"]["task"]
+    return f"Publish {what} model"
 
 
 def copy_processor(run_folder: Path, folder: Path) -> None:
@@ -230,94 +236,6 @@ def copy_processor_code(folder: Path) -> None:
             config = manifest.read_json(folder / "config.json")
             config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **named}.items()))
             manifest.write_json(folder / "config.json", config)
-
-
-def upload(
-    api: HfApi,
-    folder: Path,
-    repo_id: str,
-    revision: str | None,
-    message: str,
-    stale: tuple[str, ...] = (".py", ".safetensors"),
-) -> str:
-    """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit."""
-    new = {path.name for path in folder.iterdir()}
-    present = api.list_repo_files(repo_id, revision=revision)
-    gone = [name for name in present if name not in new and name.startswith(OURS) and name.endswith(stale)]
-    operations = [CommitOperationAdd(path.name, str(path)) for path in sorted(folder.iterdir())]
-    operations += [CommitOperationDelete(name) for name in gone]
-    return api.create_commit(repo_id, operations, commit_message=message, revision=revision).oid
-
-
-def check_name(repo_id: str) -> None:
-    """Raise for a name that the Hub refuses."""
-    try:
-        validate_repo_id(repo_id)
-    except HFValidationError as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise HfLongSeqError(
-            f"repo_id {repo_id!r} is no name the Hub allows ({reason}): use organisation/name."
-        ) from None
-
-
-def sign_in(api: HfApi) -> str:
-    """Who the token belongs to."""
-    with said_in_one_sentence("the Hub", api):
-        return api.whoami()["name"]
-
-
-def refuse_other_architecture(api: HfApi, repo_id: str, revision: str | None, model_type: str) -> None:
-    """Raise if the repository already holds a model of another architecture, whose users would be surprised."""
-    if not api.file_exists(repo_id, "config.json", revision=revision):
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
-        held = manifest.read_json(path).get("model_type")
-    if held != model_type:
-        raise HfLongSeqError(
-            f"{repo_id} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
-            "--revision of its own."
-        )
-
-
-@contextmanager
-def said_in_one_sentence(repo_id: str, api: HfApi) -> Iterator[None]:
-    """Turn what the client raises into one sentence that says what to do."""
-    try:
-        yield
-    except LocalTokenNotFoundError as error:
-        raise HfLongSeqError("there is no access token: run `hf auth login`, or set HF_TOKEN.") from error
-    except OfflineModeIsEnabled as error:
-        raise HfLongSeqError("HF_HUB_OFFLINE is set, so nothing can be published: unset it.") from error
-    except RevisionNotFoundError as error:
-        raise HfLongSeqError(f"{repo_id} has no such revision: publish to it once without --code_only.") from error
-    except RepositoryNotFoundError as error:
-        raise HfLongSeqError(f"{repo_id} does not exist on {api.endpoint}, or your token may not see it.") from error
-    except (CLIENT_ERROR, LocalEntryNotFoundError, ConnectionError, TimeoutError, RuntimeError) as error:
-        cause = error.__cause__ or error if isinstance(error, (RuntimeError, LocalEntryNotFoundError)) else error
-        if isinstance(cause, HfHubHTTPError):
-            raise HfLongSeqError(_refusal(repo_id, api, cause)) from error
-        raise HfLongSeqError(
-            f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} was not changed: "
-            "give the command again."
-        ) from error
-
-
-def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError) -> str:
-    status = error.response.status_code
-    said = " ".join((error.server_message or "").split()).rstrip(".")
-    because = f" ({said})" if said else ""
-    if status == 401:
-        return f"{api.endpoint} does not accept the access token{because}: run `hf auth login`, or correct HF_TOKEN."
-    if status == 403:
-        return (
-            f"the access token may not write to {repo_id}{because}: use a token with write access to that namespace."
-        )
-    if status >= 500 or status == 429:
-        return (
-            f"{api.endpoint} answered {status}{because} and {repo_id} was not changed: give the command again later."
-        )
-    return f"{api.endpoint} refused {repo_id} with status {status}{because}."
 
 
 def _open(folder: Path, name: str):

@@ -1,0 +1,204 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What publishing asks of a Hub, and what it makes of the answers.
+
+Any server that the stock client can talk to will do: nothing here depends on addresses, counts or codes beyond those
+that the client itself understands, and what the client cannot make out is looked up again before it counts as failed.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import validate_repo_id
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import manifest
+
+# The base of all errors of the client's HTTP library, whose name changes between releases of the client.
+CLIENT_ERROR = HfHubHTTPError.__bases__[0]
+# What an earlier publication may have left that is not in the new folder.
+OURS = (
+    "configuration_",
+    "modeling_",
+    "longseq_",
+    "ssm_",
+    "mega_",
+    "feature_extraction_",
+    "image_processing_",
+    "model-",
+    "model.safetensors",
+)
+
+
+def check_name(repo_id: str) -> None:
+    """Raise for a name that the Hub refuses."""
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise HfLongSeqError(
+            f"repo_id {repo_id!r} is no name the Hub allows ({reason}): use organisation/name."
+        ) from None
+
+
+def sign_in(api: HfApi) -> str:
+    """Who the token belongs to."""
+    with said_in_one_sentence("the Hub", api):
+        return api.whoami()["name"]
+
+
+def make_repository(api: HfApi, repo_id: str, private: bool) -> str:
+    """Make a repository if there is none; returns its address."""
+    held = _info(api, repo_id)
+    if held is None:
+        try:
+            api.create_repo(repo_id, private=private, exist_ok=True)
+        except (KeyError, ValueError):  # an answer that says its address in another way, or not at all
+            if _info(api, repo_id) is None:
+                raise
+    elif private and not held.private:
+        raise HfLongSeqError(
+            f"{repo_id} exists and is public, and --private is for new repositories: choose another repo_id, or make "
+            "it private on the Hub first."
+        )
+    return f"{api.endpoint}/{repo_id}"
+
+
+def _info(api: HfApi, repo_id: str):
+    try:
+        return api.model_info(repo_id)
+    except GatedRepoError:
+        raise
+    except HfHubHTTPError as error:
+        if isinstance(error, RepositoryNotFoundError) or error.response.status_code == 404:
+            return None
+        raise
+
+
+def files_of(api: HfApi, repo_id: str, revision: str | None) -> list[str]:
+    """Names of all files; none in a repository without a commit."""
+    try:
+        return api.list_repo_files(repo_id, revision=revision)
+    except (RevisionNotFoundError, EntryNotFoundError):
+        if revision is None:
+            return []
+        raise
+
+
+def refuse_other_architecture(
+    api: HfApi, repo_id: str, revision: str | None, model_type: str, present: list[str]
+) -> None:
+    """Raise if the repository already holds a model of another architecture, whose users would be surprised."""
+    if "config.json" not in present:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
+        held = manifest.read_json(path).get("model_type")
+    if held != model_type:
+        raise HfLongSeqError(
+            f"{repo_id} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
+            "--revision of its own."
+        )
+
+
+def upload(
+    api: HfApi,
+    folder: Path,
+    repo_id: str,
+    revision: str | None,
+    message: str,
+    present: list[str],
+    stale: tuple[str, ...] = (".py", ".safetensors"),
+) -> str:
+    """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit."""
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    gone = [name for name in present if name not in paths and name.startswith(OURS) and name.endswith(stale)]
+
+    def commit() -> str:
+        operations = [CommitOperationAdd(name, str(path)) for name, path in paths.items()]
+        operations += [CommitOperationDelete(name) for name in gone]
+        before = api.model_info(repo_id, revision=revision).sha
+        try:
+            return api.create_commit(repo_id, operations, commit_message=message, revision=revision).oid
+        except ValueError:  # the commit was made, and the answer gives its address in another way
+            after = api.model_info(repo_id, revision=revision).sha
+            if after == before:
+                raise
+            return after
+
+    try:
+        return commit()
+    except (HfHubHTTPError, RuntimeError, OSError) as error:
+        if constants.HF_HUB_DISABLE_XET or "xet" not in f"{error} {error.__cause__ or ''}".lower():
+            raise
+    # a server that has only the older protocol for large files, which the client does not try by itself
+    constants.HF_HUB_DISABLE_XET = True
+    try:
+        return commit()
+    finally:
+        constants.HF_HUB_DISABLE_XET = False
+
+
+def add_to_collection(api: HfApi, title: str, repo_id: str, private: bool) -> None:
+    """Add a repository to a collection of its owner, which is made if it does not exist."""
+    made = api.create_collection(title, namespace=repo_id.split("/")[0], private=private, exists_ok=True)
+    api.add_collection_item(made.slug, repo_id, "model", exists_ok=True)
+
+
+@contextmanager
+def said_in_one_sentence(repo_id: str, api: HfApi, state: str = "was not changed") -> Iterator[None]:
+    """Turn what the client raises into one sentence that says what to do; `state` is that of the repository then."""
+    try:
+        yield
+    except HfLongSeqError:
+        raise
+    except LocalTokenNotFoundError as error:
+        raise HfLongSeqError("there is no access token: run `hf auth login`, or set HF_TOKEN.") from error
+    except OfflineModeIsEnabled as error:
+        raise HfLongSeqError("HF_HUB_OFFLINE is set, so nothing can be published: unset it.") from error
+    except RevisionNotFoundError as error:
+        raise HfLongSeqError(f"{repo_id} has no such revision: publish to it once without --code_only.") from error
+    except GatedRepoError as error:
+        raise HfLongSeqError(f"{repo_id} is gated, and your token has no access to it: ask for it first.") from error
+    except RepositoryNotFoundError as error:
+        raise HfLongSeqError(f"{repo_id} does not exist on {api.endpoint}, or your token may not see it.") from error
+    except (CLIENT_ERROR, LocalEntryNotFoundError, OSError, RuntimeError) as error:
+        cause = error.__cause__ or error if isinstance(error, (RuntimeError, LocalEntryNotFoundError)) else error
+        if isinstance(cause, HfHubHTTPError):
+            raise HfLongSeqError(_refusal(repo_id, api, cause, state)) from error
+        raise HfLongSeqError(
+            f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} {state}: "
+            "give the command again."
+        ) from error
+    except (ValueError, KeyError) as error:  # of the client: files that the server refuses, answers it cannot read
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        raise HfLongSeqError(f"{api.endpoint} did not accept {repo_id}, which {state}: {reason}.") from error
+
+
+def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError, state: str) -> str:
+    status = error.response.status_code
+    said = " ".join((error.server_message or "").split()).rstrip(".")
+    because = f" ({said})" if said else ""
+    if status == 401:
+        return f"{api.endpoint} does not accept the access token{because}: run `hf auth login`, or correct HF_TOKEN."
+    if status == 403:
+        return (
+            f"the access token may not write to {repo_id}{because}: use a token with write access to that namespace."
+        )
+    if status >= 500 or status in (408, 412, 429):
+        return f"{api.endpoint} answered {status}{because} and {repo_id} {state}: give the command again later."
+    return f"{api.endpoint} refused {repo_id} with status {status}{because}."
