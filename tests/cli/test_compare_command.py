@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+from hf_longseq.cli.main import main
+
+PLAN = ["--recipe", "listops-tiny", "--tiny", "--max_steps", "1", "--archs", "s4"]
+
+
+def ask(capsys, *words):
+    """Run `compare`; return its exit code and what it printed."""
+    code = main(["compare", *map(str, words)])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, capsys):
+    words = [*PLAN, "--inits", "scratch,spt-causal", "--grid", "lr=1e-3,5e-4", "--train-fractions=1,0.5",
+             "--output_dir", tmp_path / "out"]  # fmt: skip
+    code, out, err = ask(capsys, *words)
+    assert code == 0, err
+    assert out.count("spt-causal") == 2 and "results:" in out and "plots:" in out
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    assert {(row["init"], row["fraction"]) for row in rows} == {
+        (init, fraction) for init in ("scratch", "spt-causal") for fraction in (1.0, 0.5)
+    }
+    assert (tmp_path / "out" / "learning_curves.png").stat().st_size > 1000
+    code, again, err = ask(capsys, *words)
+    assert code == 0 and again == out and "validation loss" not in err
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ([*PLAN, "--grid", "lerning_rate=1"], "did you mean 'finetune.learning_rate'"),
+        ([*PLAN, "--grid", "lr"], "write KEY=VALUE"),
+        ([*PLAN, "--inits", "spt-maskd"], "did you mean 'spt-masked'"),
+        ([*PLAN, "--train_fractions", "1,0.01"], "has none of class"),
+        ([*PLAN, "--train_fractions", "half"], "train_fractions is 'half'"),
+        ([*PLAN, "--archs", "s4", "s4"], "named twice"),
+        ([*PLAN, "--seeds", "0", "0"], "named twice"),
+        ([*PLAN, "--archs", "s44"], "did you mean 's4'"),
+        ([*PLAN, "--inits", "spt", "--compute_tied"], "none is left"),
+        (["--archs", "s4"], "data.task is not set"),
+    ],
+)
+def test_a_mistake_is_answered_before_anything_is_written(capsys, tmp_path, words, message):
+    code, _, err = ask(capsys, *words, "--output_dir", tmp_path / "out")
+    assert code == 2 and message in err.splitlines()[-1], err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_another_task_is_refused(capsys, tmp_path):
+    for task, expected in (("listops", 0), ("spoken-tones", 2)):
+        words = ["--task", task, "--archs", "s4", "--inits", "scratch", "--tiny", "--max_steps", "1"]
+        code, _, err = ask(capsys, *words, "--output_dir", tmp_path / "out")
+        assert code == expected, err
+    assert "holds another run" in err
