@@ -178,7 +178,7 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _store() -> dist.Store:
+def _store() -> "dist.Store":
     # Waiting here has a limit of its own; a collective call that waits would be taken for a hang.
     return dist.distributed_c10d._get_default_store()
 
