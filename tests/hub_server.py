@@ -97,6 +97,7 @@ class HubServer:
                 web.post(prefix + repo[1:] + ".git/info/lfs/objects/batch", self.lfs_batch),
                 web.put("/lfs/{kind}" + repo + "/{oid}", self.lfs_put),
                 web.post("/lfs/{kind}" + repo + "/verify", self.lfs_verify),
+                web.post("/lfs/{kind}" + repo + "/{oid}", self.lfs_complete),
                 web.get(prefix + repo[1:] + "/resolve/{revision:[^/]+}/{path:.+}", self.resolve),
                 web.get("/cdn/{kind}" + repo + "/{oid}", self.cdn),
             ]
@@ -348,6 +349,9 @@ class HubServer:
         if len(repo.objects.get(asked["oid"], b"")) != asked["size"]:
             raise Refused(404, "Object was not uploaded")
         return web.Response()
+
+    async def lfs_complete(self, request: web.Request) -> web.Response:
+        raise Refused(404, "Uploads here are in one part")
 
     async def commit(self, request: web.Request) -> web.Response:
         repo, revision = self._repo(request, write=True), request.match_info["revision"]

@@ -206,6 +206,15 @@ def test_what_cannot_be_published_is_said_in_one_sentence(runs, tmp_path, capsys
     assert last.startswith("hf-longseq: error: ") and message in last
 
 
+def test_files_of_others_are_not_replaced_by_a_build(runs, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    for place in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
+        with pytest.raises(HfLongSeqError, match="holds files that no build made"):
+            publish(runs / "classifier", "org/name", dry_run=True, output_dir=place)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
 def test_publish_asks_for_a_run(capsys):
     assert main(["publish", "--repo_id", "org/name"]) == 2
     assert "publish needs the folder of a run" in capsys.readouterr().err

@@ -87,6 +87,8 @@ def publish(
         HfLongSeqError: If the run, the name, the token or the server does not allow it; the repository is unchanged.
     """
     check_name(repo_id)
+    if output_dir is not None:
+        _check_place(Path(output_dir))
     records = read_converted(run) or read_run(run)
     api = HfApi(token=token)
     owner = None if dry_run else sign_in(api)
@@ -245,8 +247,8 @@ def _open(folder: Path, name: str):
     saved = getattr(models, (held.get("architectures") or [""])[0], None)
     if held.get("model_type") not in known or saved is None:
         raise HfLongSeqError(
-            f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's: give a "
-            "run or a repository of hf-longseq."
+            f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
+            "give another run or repository, or use push_to_hub of the model itself."
         )
     try:
         return saved.from_pretrained(folder, dtype="float32").eval()
@@ -255,9 +257,14 @@ def _open(folder: Path, name: str):
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
 
 
-def _keep(folder: Path, output_dir: Path) -> None:
-    if output_dir.exists() and any(output_dir.iterdir()) and not (output_dir / "README.md").is_file():
+def _check_place(output_dir: Path) -> None:
+    taken = output_dir.is_dir() and any(output_dir.iterdir()) and not (output_dir / "README.md").is_file()
+    if output_dir.is_file() or taken:
         raise HfLongSeqError(f"output_dir {output_dir} holds files that no build made: choose a new folder.")
+
+
+def _keep(folder: Path, output_dir: Path) -> None:
+    output_dir.parent.mkdir(parents=True, exist_ok=True)
     manifest.replace_folder(output_dir, lambda fresh: shutil.copytree(folder, fresh, dirs_exist_ok=True))
 
 

@@ -201,4 +201,4 @@ def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError, state: str) -> str
         )
     if status >= 500 or status in (408, 412, 429):
         return f"{api.endpoint} answered {status}{because} and {repo_id} {state}: give the command again later."
-    return f"{api.endpoint} refused {repo_id} with status {status}{because}."
+    return f"{api.endpoint} refused {repo_id} with status {status}{because}; {repo_id} {state}."
