@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq publish`: put a finished run on the Hub, checked and with a card made of its records."""
+"""`hf-longseq publish`: put a run or a converted checkpoint on the Hub, checked and with a card of its records."""
 
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
@@ -9,9 +9,9 @@ from hf_longseq.errors import HfLongSeqError
 def run(argv: list[str]) -> None:
     """Parse, publish, print the address and how to load it."""
     parser = Parser(prog="hf-longseq publish", description="Publish a finished run on the Hugging Face Hub.")
-    parser.add_argument("run", nargs="?", help="folder of a finished run of pretrain or finetune")
+    parser.add_argument("run", nargs="?", help="folder of a finished run, or of a conversion")
     parser.add_argument("--repo_id", required=True, help="organisation/name")
-    parser.add_argument("--private", action="store_true", help="make a new repository private")
+    parser.add_argument("--private", action="store_true", help="make a new repository private; refuse a public one")
     parser.add_argument("--revision", help="branch to publish on [main]")
     parser.add_argument("--dry_run", action="store_true", help="build and check, upload nothing")
     parser.add_argument("--output_dir", help="keep the built folder here")
