@@ -31,7 +31,7 @@ PALETTE = {
 }
 LABELS = {
     "scratch": "from scratch",
-    "scratch-tied": "from scratch, pretraining's steps added",
+    "scratch-tied": "from scratch, equal steps",
     "spt-masked": "self-pretrained, masked",
     "spt-causal": "self-pretrained, causal",
 }

@@ -115,9 +115,11 @@ def _reading(cells: Cells) -> list[str]:
     if not seeds:
         return ["No run has finished yet."]
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    tied = " “Equal steps”: pretraining's steps are added to the labelled ones, so that all have the same budget."
     return [
         f"Test metric, mean ± standard deviation over {count} seed{'s' if seeds[-1] > 1 else ''} (n). The test split "
         "is read once per row, after the validation split has chosen checkpoint and setting."
+        + (tied if "scratch-tied" in cells.inits else "")
     ]
 
 
@@ -175,7 +177,7 @@ def _gains(cells: Cells, columns: list[Column]) -> Section:
     table = Table("gains", "What self-pretraining gains, in units of the metric; positive is better.", header, rows, 4)
     before = [
         "Gain: difference of the means, with the sign turned so that positive is better. Against “from scratch” the "
-        "labelled steps are the same; against “pretraining's steps added” the whole number of steps is. Interval and "
+        "labelled steps are the same; against “equal steps” all steps are. Interval and "
         "p by Welch's t-test over the seeds."
     ]
     return Section("What self-pretraining gains", "gains", before, [table]) if rows else Section("", "gains")
@@ -284,7 +286,7 @@ def _selection(cells: Cells) -> Section:
         task = f"{one.name}, {column.labels_text}" if column.labels_text else one.name
         rows.append(
             [
-                *_unrepeated([task, one.arch, init_label(one.init)], rows),
+                *_unrepeated([task, one.arch, init_label(one.init), one.setting], rows)[:3],
                 Cell(one.setting, bold=one.selected),
                 Cell(mean, bold=one.selected),
                 Cell(", ".join(number(column, value) for value in values) or NONE, faint=True),
@@ -320,7 +322,7 @@ def _origin(plans: Sequence[Plan], command: str | None) -> Section:
     rows = [[Cell("command"), *(Cell(plan.command or NONE) for plan in plans)], *rows]
     header = [["plan"], *([plan.label] for plan in plans)]
     table = Table("origin", "Where the figures come from.", header, rows, 1 + len(plans))
-    after = [f"This report: `{command}`"] if command else []
+    after = [f"The command of this report: {command}"] if command else []
     return Section("Where the figures come from", "origin", tables=[table], after=after)
 
 
