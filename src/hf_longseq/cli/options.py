@@ -109,7 +109,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
         help="never: an unfinished run in output_dir is an error [auto: it goes on]",
     )
     parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb, for every phase [none]")
-    several = parser.add_argument_group("several GPUs of one machine: pretrain, finetune, spt (more: docs/launching.md)")
+    several = parser.add_argument_group("several GPUs: pretrain, finetune, spt (machines: docs/launching.md)")
     several.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]")
     several.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]")
     own = parser.add_argument_group("your own data (task own-data)")
