@@ -80,8 +80,9 @@ def test_a_failed_write_leaves_nothing_and_a_killed_one_is_in_nobodys_way(tmp_pa
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".resolved.yaml.123").write_text("mod")
+    (tmp_path / "run" / ".resolved.yaml.99999999").write_text("mod")
     assert manifest.claim_folder(tmp_path / "run", SETTINGS) == "new"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["resolved.yaml"]
 
 
 def test_a_run_finds_what_it_started_from_after_the_folders_moved(tmp_path):

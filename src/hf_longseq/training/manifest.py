@@ -55,6 +55,7 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
     """Write a text file so that readers see the old content or the new one, never a part."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -95,14 +96,35 @@ def read_json(path: str | os.PathLike) -> Any:
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
     folder = Path(folder)
-    for left in folder.parent.glob(f".{folder.name}.*"):
-        if UNFINISHED.fullmatch(left.name):
-            shutil.rmtree(left, ignore_errors=True)
+    _remove_leftovers(folder)
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
     fresh.mkdir(parents=True)
     fill(fresh)
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(fresh, folder)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Delete what processes that were killed wrote of a file or folder without getting to its name."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        if not UNFINISHED.fullmatch(left.name) or _is_alive(int(left.suffix[1:])):
+            continue
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        return True  # to ask there would be to end it
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # somebody else's
+    return process != os.getpid()
 
 
 def read_resolved(folder: str | os.PathLike) -> dict | None:

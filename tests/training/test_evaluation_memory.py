@@ -1,0 +1,63 @@
+"""Evaluation of pretraining at length 16,384 in a fresh process: peak memory, which must not grow with the split."""
+
+import json
+
+import pytest
+
+from fresh_process import answer, run_fresh
+
+CODE = """
+import json, resource
+from pathlib import Path
+import numpy as np, torch
+from datasets import Dataset
+torch.set_num_threads(1)
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.training import Recipe
+from hf_longseq.training.assembly import build_config, build_model, denoising_parts, pretraining_class
+from hf_longseq.training.assembly import training_arguments
+from hf_longseq.training.trainer import LongSeqTrainer
+arch, fields = json.loads('{model}')
+spec = TaskSpec("long", "tokens", 16384, vocab_size=256, pad_token_id=0, mask_token_id=1, mask_ratio=0.3)
+recipe = Recipe.load(None, {{"data": {{"task": "text"}}, "model": {{"arch": arch, **fields}}}})
+recipe.pretrain.global_batch_size = recipe.pretrain.eval_batch_size = 1
+rng = np.random.default_rng(0)
+rows = [{{"input_ids": rng.integers(2, 256, 16384).astype(np.int32), "labels": 0}} for _ in range({examples})]
+model = build_model(pretraining_class(recipe, spec), build_config(recipe, spec))
+collator, eval_collator, metrics = denoising_parts(recipe, spec, seed=0)
+trainer = LongSeqTrainer(
+    model=model, args=training_arguments(recipe.pretrain, Path("run"), steps=1, seed=0, metric="loss"),
+    train_dataset=Dataset.from_list(rows[:1]), eval_dataset=Dataset.from_list(rows), data_collator=collator,
+    eval_data_collator=eval_collator, eval_metrics=metrics,
+)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = trainer.evaluate()
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({{"before": before / 1024, "peak": after / 1024, "loss": found["eval_loss"],
+                  "seconds": found["eval_runtime"], "parameters": model.num_parameters()}}))
+"""
+
+MODELS = {
+    "s4": {"hidden_size": 128, "num_hidden_layers": 4, "state_size": 64, "bidirectional": True},
+    "transformer": {
+        "hidden_size": 128,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "attention_window": 512,
+        "position_embedding": "rotary",
+    },
+}
+LIMIT_MB = {"s4": 900, "transformer": 900}
+
+
+def peak(arch: str, examples: int, home) -> dict:
+    done = run_fresh(CODE.format(model=json.dumps([arch, MODELS[arch]]), examples=examples), home)
+    return json.loads(answer(done).splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", MODELS)
+def test_evaluation_at_16384_stays_below_the_stated_memory_however_many_examples(arch, tmp_path):
+    few, more = (peak(arch, examples, tmp_path) for examples in (1, 3))
+    assert more["peak"] < LIMIT_MB[arch]
+    assert more["peak"] - few["peak"] < 24  # the logits of one example would be 16 MB
