@@ -167,6 +167,8 @@ def _lines(axis, kernel_DHL: np.ndarray, order: np.ndarray) -> None:
 
 def _compare(pyplot, found: list[Looked]):
     """A column per layer, a colour per checkpoint: envelope, response, and how many channels are gone by when."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     shown = _shown(max(len(looked.kernels) for looked in found))
     figure, axes = _grid(pyplot, 3, len(shown), [1.9, 1.9, 1.9], sharey="row")
     length = max(looked.kernels[0].shape[-1] for looked in found)
@@ -196,6 +198,9 @@ def _compare(pyplot, found: list[Looked]):
         middle.set_xlabel("frequency (cycles per step)", fontsize=7.5)
         bottom.set_xscale("log")
         bottom.set_xlim(max(min(first / 1.5, length / 10), 0.8), length)
+        bottom.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+        bottom.xaxis.set_minor_formatter(NullFormatter())
         bottom.set_ylim(0, 1.02)
         bottom.set_xlabel("steps", fontsize=7.5)
         for axis in axes[:, column]:
