@@ -5,6 +5,7 @@ import pytest
 import torch
 import toy_tasks
 from datasets import Array2D, Dataset, Features
+from run_cases import run_case
 
 from hf_longseq.training import Recipe, finetune, manifest, pretrain
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
@@ -65,6 +66,15 @@ def test_a_run_groups_and_is_repeatable_with_workers_and_accumulation(tiny, tmp_
     assert micro.metrics["validation"]["loss"] == pytest.approx(first.metrics["validation"]["loss"], rel=1e-4)
     result = finetune(tiny("waves", finetune=settings), tmp_path / "classifier")
     assert result.metrics["steps"] == 6
+
+
+def test_a_run_that_was_stopped_goes_on_in_the_same_order(tmp_path):
+    sections = {"pretrain": {"group_by_length": True, "max_steps": 10, "global_batch_size": 8, "eval_steps": 3}}
+    case = {"phase": "pretrain", "task": "tags", "arch": "s4", "sections": sections}
+    run_case(case | {"output_dir": str(tmp_path / "whole")})
+    run_case(case | {"output_dir": str(tmp_path / "stopped"), "stop_at": 8})
+    run_case(case | {"output_dir": str(tmp_path / "stopped")})
+    assert weights_of(tmp_path / "stopped") == weights_of(tmp_path / "whole")
 
 
 def test_runs_that_do_not_record_the_setting_go_on():
