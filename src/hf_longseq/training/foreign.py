@@ -223,7 +223,10 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
     own |= {"pretraining_objective": recipe.pretrain.objective}
     own |= {name: value for name, value in fields.items() if name in HEAD_FIELDS}
-    return AdapterConfig(backbone_config=config, **own, **labels)
+    try:
+        return AdapterConfig(backbone_config=config, **own, **labels)
+    except StrictDataclassError as error:
+        raise HfLongSeqError(f"the model section does not work: {' '.join(str(error.__cause__).split())}") from error
 
 
 def _check_objective(arch: str, config: PreTrainedConfig, objective: str) -> None:

@@ -28,6 +28,7 @@ from transformers.utils import logging
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import load_metric
+from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.models.longseq_losses import classification_loss, cross_entropy_loss, next_token_loss
 from hf_longseq.training import checkpoints
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
@@ -96,6 +97,27 @@ class LongSeqTrainer(ShardedTrainer):
         tensors = dict(model.named_parameters(remove_duplicate=False))
         names = super().get_decay_parameter_names(model)
         return [name for name in names if tensors[name].ndim > 1 and name.rsplit(".", 1)[-1] != "A_log"]
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model=None) -> None:
+        if self._loads_by_name():
+            return super()._load_from_checkpoint(resume_from_checkpoint, model)
+        self._load_by_model(resume_from_checkpoint)
+
+    def _load_best_model(self) -> None:
+        if self._loads_by_name():
+            return super()._load_best_model()
+        self._load_by_model(self.state.best_model_checkpoint)
+
+    def _loads_by_name(self) -> bool:
+        # our own architectures are saved under the names that they have
+        foreign = isinstance(self.model, PreTrainedModel) and not isinstance(self.model.config, LongSeqConfig)
+        return self.is_fsdp_enabled or not foreign
+
+    def _load_by_model(self, checkpoint: str) -> None:
+        """Load the weights of an architecture of transformers, some of which are saved under the names of old
+        checkpoints: the stock Trainer leaves out what it does not find, and goes on with whatever was there."""
+        saved = type(self.model).from_pretrained(checkpoint, config=self.model.config, dtype=self.model.dtype)
+        self.model.load_state_dict(saved.state_dict())
 
     def _get_train_sampler(self, train_dataset=None):
         sampler = super()._get_train_sampler(train_dataset)
