@@ -18,7 +18,9 @@ from hf_longseq.training.assembly import build_config, build_model, denoising_pa
 from hf_longseq.training.assembly import training_arguments
 from hf_longseq.training.trainer import LongSeqTrainer
 arch, fields = json.loads('{model}')
-spec = TaskSpec("long", "tokens", 16384, vocab_size=256, pad_token_id=0, mask_token_id=1, mask_ratio=0.3)
+spec = TaskSpec(
+    "long", "tokens", 16384, vocab_size=256, pad_token_id=0, mask_token_id=1, labels=("a", "b"), mask_ratio=0.3
+)
 recipe = Recipe.load(None, {{"data": {{"task": "text"}}, "model": {{"arch": arch, **fields}}}})
 recipe.pretrain.global_batch_size = recipe.pretrain.eval_batch_size = 1
 rng = np.random.default_rng(0)
