@@ -97,8 +97,14 @@ class Run:
         """Hash of all that decides the outcome of the run; its name may be any other."""
         section = self.phase if self.pretrained or self.phase == "pretrain" else "scratch"
         parts = [self.phase, self.arch, self.init, self.seed, self.pretrained]
-        parts += [asdict(getattr(self.recipe, name)) for name in ("model", "data", section)]
+        parts += [_changed(getattr(self.recipe, name)) for name in ("model", "data", section)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _changed(section: Any) -> dict[str, Any]:
+    """What of a section is not at its default, so that options of later versions leave identities as they are."""
+    default = asdict(type(section)())
+    return {name: value for name, value in asdict(section).items() if value != default[name]}
 
 
 def parse_grid(words: Sequence[str] | Mapping[str, Sequence]) -> dict[str, tuple]:
