@@ -220,6 +220,13 @@ def test_mappings_named_after_architectures_hold_for_them_alone():
     assert Recipe.load(source, arch="hf:bert").model.fields == {"hidden_size": 8, "num_attention_heads": 2}
 
 
+@pytest.mark.parametrize("name", ["listops/modernbert", "listops/mamba2", "listops/pythia-70m"])
+def test_a_shipped_recipe_runs_at_toy_size_without_a_network(name, tmp_path):
+    recipe = Recipe.load(name, {phase: {"max_steps": 1} for phase in ("pretrain", "finetune")}, tiny=True)
+    first = pretrain(recipe, tmp_path / "first")
+    assert finetune(recipe, tmp_path / "second", init_from=first.output_dir).metrics["transfer"]["loaded"] > 10
+
+
 # Pretrained weights
 
 

@@ -9,7 +9,7 @@ from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, describe_task
 from hf_longseq.training.arguments import PhaseSection, PretrainSection
 from hf_longseq.training.assembly import CLASSIFIER, build_config, build_model
-from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
+from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of, is_foreign
 
 INTRODUCTION = """# Recipes
 
@@ -80,8 +80,24 @@ def recipe_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _foreign_row(name: str, arch: str, recipe: Recipe) -> str:
+    """An architecture of transformers, which does one of the objectives."""
+    weights = recipe.model.fields.get("pretrained")
+    size = "as its weights"
+    if not weights:
+        with torch.device("meta"):
+            config = build_config(recipe, describe_task(recipe.data.task), classifier=True)
+            size = _count(build_model(CLASSIFIER, config).num_parameters())
+    scratch = "the same" if recipe.scratch == recipe.finetune else _phase(recipe.scratch)
+    model = f"{arch}, {weights or 'random weights'}"
+    pretraining = f"{recipe.pretrain.objective}: {_phase(recipe.pretrain)}"
+    return f"| `{name}` | {model} | {size} | {pretraining} | {_phase(recipe.finetune)} | {scratch} | – |"
+
+
 def _row(name: str, arch: str, recipe: Recipe) -> str:
     fields, spec = recipe.model.fields, describe_task(recipe.data.task)
+    if is_foreign(arch):
+        return _foreign_row(name, arch, recipe)
     with torch.device("meta"):
         size = build_model(CLASSIFIER, build_config(recipe, spec)).num_parameters()
     model = f"{arch}, {fields.get('num_hidden_layers')} layers of {fields.get('hidden_size')}"
