@@ -15,12 +15,12 @@ import torch
 NAMES = ("waves", "heights", "tags", "twins")
 
 
-def add_toy_tasks() -> None:
-    """Put the toy tasks into the task table of this process."""
+def add_toy_tasks(put=dict.__setitem__) -> None:
+    """Put the toy tasks into the task table of this process, as `put` does it."""
     from hf_longseq.data.task import TASKS, TaskEntry
 
     for name in NAMES:
-        TASKS[name] = TaskEntry(f"toy_tasks:{name}", "toy", "generated", "32 rows")
+        put(TASKS, name, TaskEntry(f"toy_tasks:{name}", "toy", "generated", "32 rows"))
 
 
 def run_case(case: dict) -> dict | None:

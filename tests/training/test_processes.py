@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from run_cases import launch, run_case
+from run_cases import add_toy_tasks, launch, run_case
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
@@ -17,7 +17,8 @@ EQUAL = [
     ("pretrain", "tags", "s4", {"pretrain": {"span_length": 3, "num_workers": 1}}),
     ("finetune", "tags", "s4", {}),
     ("finetune", "heights", "transformer", {}),
-    ("finetune", "twins", "s4", {}),
+    # fewer examples to score than processes
+    ("finetune", "twins", "s4", {"data": {**UNEVEN, "num_validation_examples": 1, "num_test_examples": 3}}),
 ]
 DROPOUT = {"model": {"dropout": 0.2}}
 
@@ -48,7 +49,11 @@ def pairs(tmp_path_factory):
         case(folder / "two" / "straight", *stopped),
         case(folder / "two" / "stopped", *stopped, stop_at=11),
         case(folder / "two" / "stopped", *stopped),
+        case(folder / "two" / "taken-over", *EQUAL[0]),
     ]
+    with pytest.MonkeyPatch.context() as patch:
+        add_toy_tasks(patch.setitem)
+        assert run_case(case(folder / "two" / "taken-over", *EQUAL[0], stop_at=11)) is None
     launch(two, folder)
     return folder
 
@@ -78,6 +83,14 @@ def test_two_processes_have_the_losses_of_one_that_accumulates(pairs, one):
 def test_two_processes_go_on_from_a_checkpoint_to_the_same_weights(pairs):
     assert_close(pairs / "two" / "straight", pairs / "two" / "stopped", 0)
     assert curve(pairs / "two" / "straight") == curve(pairs / "two" / "stopped")
+
+
+@pytest.mark.slow
+def test_two_processes_take_over_the_run_of_one(pairs):
+    taken_over, straight = pairs / "two" / "taken-over", pairs / "two" / name_of(*EQUAL[0])
+    assert json.loads((taken_over / "environment.json").read_text())["processes"] == 2
+    assert_close(taken_over, straight, 1e-4)
+    assert curve(taken_over) == pytest.approx(curve(straight), abs=1e-5)
 
 
 @pytest.fixture(scope="module")
