@@ -1,10 +1,11 @@
+import errno
 import json
 import shutil
 
 import pytest
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import finetune
+from hf_longseq.training import checkpoints, finetune
 from hf_longseq.training.comparison import compare, recipe_loader
 from hf_longseq.training.plots import draw
 
@@ -162,6 +163,18 @@ def test_a_run_that_fails_is_written_down_and_the_others_go_on(tmp_path):
     assert [row["grid"] for row in results["rows"]] == [{}, {"pretrain.learning_rate": 1e-3}]
     again, done = run(folder, steps, **options)
     assert again["failed"] == results["failed"] and done == set()
+
+
+def test_a_full_disk_ends_the_plan_and_marks_no_run_as_failed(tmp_path, monkeypatch):
+    def full_disk(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "seal", full_disk)
+        with pytest.raises(HfLongSeqError, match="could not be written .* give the same command again"):
+            run(tmp_path / "out")
+    results, _ = run(tmp_path / "out")
+    assert results["failed"] == [] and len(results["rows"]) == 1
 
 
 @pytest.mark.parametrize(

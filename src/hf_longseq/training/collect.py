@@ -138,7 +138,7 @@ class Book:
                     "seeds": [run["seed"] for run in runs if self.metrics[run["name"]]],
                     "validation_values": values,
                     "validation_mean": statistics.fmean(values) if values else None,
-                    "selected": bool(values) and runs is not None and runs == chosen,
+                    "selected": bool(values) and runs == chosen,
                 }
             )
         return candidates

@@ -59,6 +59,7 @@ from hf_longseq.training.sources import (
     run_section,
     settings_of,
 )
+from hf_longseq.training.survival import Diverged
 
 __all__ = ["BEST", "INITS", "PERCENT", "RESULTS", "Comparison", "collect", "compare", "results_table", "spt"]
 
@@ -280,7 +281,11 @@ class Work:
         return self.keep_going and (self.folder(name) / FAILED).is_file()
 
     def perform(self, action: str, run: Run, data: DataCache, listener: Listener) -> None:
-        """Train a run, or score it on the test split; a failure is written down, or raised where it stops the plan."""
+        """Train a run, or score it on the test split.
+
+        What the settings of a run bring about, numbers that overflow and too little memory, is written down, and the
+        others go on. A full disk, data that changed or a lost connection would fail them all: those end the plan.
+        """
         if action == "score":
             return self._score(run, data)
         finished = self.folder(run.name) / manifest.METRICS
@@ -288,11 +293,10 @@ class Work:
             return listener(run.name, run.steps, run.steps, None)
         try:
             self._train(run, data, listener)
-        except (HfLongSeqError, torch.OutOfMemoryError) as error:
-            sentence = " ".join(str(error).split())
-            # what another command holds, or wrote, is not ours to mark
-            if not self.keep_going or sentence.startswith(f"output_dir {self.folder(run.name)} "):
+        except (Diverged, torch.OutOfMemoryError) as error:
+            if not self.keep_going:
                 raise
+            sentence = " ".join(str(error).split())
             step = re.search(r"at step (\d+)", sentence)
             record = {"error": sentence, "step": int(step.group(1)) if step else None}
             manifest.write_json(self.folder(run.name) / FAILED, record)

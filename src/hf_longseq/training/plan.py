@@ -17,6 +17,7 @@ import hashlib
 import itertools
 import json
 import re
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -142,8 +143,6 @@ def _scalar(value: Any) -> Any:
 
 def _kind_of(key: str) -> Any:
     """The type of a grid key's values, or an error that names the closest key."""
-    import typing
-
     options = {
         name: [option.name for option in section_options(SECTIONS[name])]
         for name in ("pretrain", "finetune", "scratch")

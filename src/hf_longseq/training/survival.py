@@ -14,6 +14,10 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.checkpoints import newest_intact
 
 
+class Diverged(HfLongSeqError):
+    """The settings of a run make its numbers overflow: a failure of the run's own, which comes again."""
+
+
 class StopOnNaN(TrainerCallback):
     """Ends a run whose loss or gradient is no number any more, before weights made of it are saved.
 
@@ -46,7 +50,7 @@ class StopOnNaN(TrainerCallback):
         kept = newest_intact(args.output_dir)
         if kept is not None:
             message += f" in another output_dir; the weights of {kept.name}, before that, are kept in {kept}"
-        raise HfLongSeqError(f"{message}.")
+        raise Diverged(f"{message}.")
 
 
 class StopOnSignal(TrainerCallback):
