@@ -254,6 +254,14 @@ def start(tiny, arch, task, **model):
     return model, start_from_weights(model, recipe, spec)
 
 
+def test_weights_that_are_not_safetensors_are_refused(tiny, foundation):
+    tensors = load_file(foundation / "model.safetensors")
+    (foundation / "model.safetensors").unlink()
+    torch.save(tensors, foundation / "pytorch_model.bin")
+    with pytest.raises(HfLongSeqError, match="cannot be loaded: .*model.safetensors"):
+        start(tiny, f"hf:{foundation}", "tags")
+
+
 @pytest.mark.parametrize("task", ["tags", "waves"])
 def test_a_folder_gives_configuration_and_weights(tiny, foundation, task):
     model, report = start(tiny, f"hf:{foundation}", task)

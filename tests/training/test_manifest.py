@@ -57,6 +57,7 @@ def test_replacing_a_folder_leaves_the_old_one_when_filling_fails(tmp_path):
     with pytest.raises(OSError):
         manifest.replace_folder(tmp_path / "best", lambda fresh: (_ for _ in ()).throw(OSError("disk full")))
     assert (tmp_path / "best" / "old").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
 
 
 def test_the_content_hash_sees_values_and_order_but_not_chunks():

@@ -9,7 +9,6 @@ seen in them, and contradict nothing that can. The parts are sorted by `official
 
 import hashlib
 import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,11 +110,7 @@ def convert_checkpoint(
         write_json(folder / CONVERSION, record)
 
     output_dir.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        replace_folder(output_dir, fill)
-    except BaseException:
-        shutil.rmtree(output_dir.with_name(f".{output_dir.name}.{os.getpid()}"), ignore_errors=True)
-        raise
+    replace_folder(output_dir, fill)
     return conversion
 
 

@@ -3,6 +3,7 @@
 """A folder that `convert` made, as publishing sees it: where its weights come from, and nothing about training."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ class Converted:
         words = ["hf-longseq", "convert", self.record["source"], "--output_dir", "converted"]
         for name, value in self.record.get("options", {}).items():
             words += [f"--{name}"] if value is True and name == "causal" else [f"--{name}", _word(value)]
-        return " ".join(words)
+        return shlex.join(words)
 
 
 def _word(value: Any) -> str:

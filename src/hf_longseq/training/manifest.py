@@ -99,7 +99,11 @@ def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> N
     _remove_leftovers(folder)
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
     fresh.mkdir(parents=True)
-    fill(fresh)
+    try:
+        fill(fresh)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(fresh, folder)
 

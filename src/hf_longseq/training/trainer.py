@@ -219,7 +219,7 @@ def parameter_group_table(groups: list[dict]) -> str:
 class DenoisingMetrics:
     """Loss and accuracy (or mean absolute error) over the scored positions of a split, from counts per example.
 
-    Use with `batch_eval_metrics=True`: `reduce` turns logits into five numbers per example before anything is
+    Use with `batch_eval_metrics=True`: `reduce` turns logits into three numbers per example before anything is
     gathered, and calling the object adds a batch or, with `compute_result`, gives the result.
 
     Args:
@@ -240,7 +240,7 @@ class DenoisingMetrics:
         return score(outputs.logits, labels, num_items_in_batch)
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
-        """Counts (B, 4) in float64: entries scored, restored exactly, sum of losses, sum of absolute errors."""
+        """Counts (B, 3) in float64: entries scored, restored exactly, sum of losses (of absolute errors for values)."""
         logits = logits[0] if isinstance(logits, (tuple, list)) else logits
         self._continuous = labels.is_floating_point()
         if not self._continuous:

@@ -71,7 +71,7 @@ def load_pretrained_classifier(
             f"init_from {checkpoint} was pretrained on task {recorded!r}, but data.task is {task!r}: "
             f"pretrain on {task!r}, or fine-tune on {recorded!r}."
         )
-    pretrained = AutoConfig.from_pretrained(checkpoint)
+    pretrained = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     of_transformers = not pretrained.model_type.startswith("longseq_")
     if of_transformers and config.model_type == ADAPTER:
         compare_configs(checkpoint, pretrained, config.backbone_config)
@@ -119,10 +119,12 @@ class Base:
 
     @classmethod
     def load(cls, source: str | os.PathLike, where: str, revision: str | None = None) -> "Base":
-        """Open the base model of a folder, or of a repository at a revision."""
-        options = {} if revision is None else {"revision": revision}
+        """Open the base model of a folder, or of a repository at a revision: safetensors only, no code of its own."""
+        options = {"dtype": "float32", "use_safetensors": True, "trust_remote_code": False}
+        if revision is not None:
+            options["revision"] = revision
         with _quiet(f"{where} cannot be loaded"):
-            model, found = AutoModel.from_pretrained(source, dtype="float32", output_loading_info=True, **options)
+            model, found = AutoModel.from_pretrained(source, output_loading_info=True, **options)
         return cls(where, model, frozenset(found["missing_keys"]), tuple(sorted(found["unexpected_keys"])))
 
     def embedding_name(self) -> str:
