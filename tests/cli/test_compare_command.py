@@ -20,6 +20,9 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
     code, out, err = ask(capsys, *words)
     assert code == 0, err
     assert out.count("spt-causal") == 2 and "results:" in out and "plots:" in out
+    assert (
+        "report.html" in out and "self-pretrained, causal" in (tmp_path / "out" / "report" / "report.md").read_text()
+    )
     rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
     assert {(row["init"], row["fraction"]) for row in rows} == {
         (init, fraction) for init in ("scratch", "spt-causal") for fraction in (1.0, 0.5)
@@ -33,10 +36,13 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
     "words, message",
     [
         ([*PLAN, "--grid", "lerning_rate=1"], "did you mean 'finetune.learning_rate'"),
+        ([*PLAN, "--grid", "lrr=1"], "did you mean 'lr'"),
         ([*PLAN, "--grid", "lr"], "write KEY=VALUE"),
         ([*PLAN, "--inits", "spt-maskd"], "did you mean 'spt-masked'"),
         ([*PLAN, "--train_fractions", "1,0.01"], "has none of class"),
         ([*PLAN, "--train_fractions", "half"], "train_fractions is 'half'"),
+        ([*PLAN, "--train_fractions", ","], "train_fractions is empty"),
+        ([*PLAN, "--seeds=-1"], "seed is -1: give a whole number from 0"),
         ([*PLAN, "--archs", "s4", "s4"], "named twice"),
         ([*PLAN, "--seeds", "0", "0"], "named twice"),
         ([*PLAN, "--archs", "s44"], "did you mean 's4'"),
@@ -55,4 +61,4 @@ def test_the_folder_of_another_task_is_refused(capsys, tmp_path):
         words = ["--task", task, "--archs", "s4", "--inits", "scratch", "--tiny", "--max_steps", "1"]
         code, _, err = ask(capsys, *words, "--output_dir", tmp_path / "out")
         assert code == expected, err
-    assert "holds another run" in err
+    assert "holds another run (data.task is listops there, spoken-tones here)" in err

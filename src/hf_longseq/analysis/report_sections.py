@@ -128,7 +128,7 @@ def _main(cells: Cells, columns: list[Column]) -> Table:
     tasks = {task for _, _, task in paper}
     header = [["architecture"], ["start"]]
     for column in columns:
-        header += [column_heading(column), ["n"]] + ([["the paper,", "full size"]] if column.task in tasks else [])
+        header += [column_heading(column), ["n"]] + ([["the paper", "full size"]] if column.task in tasks else [])
     best = {column: cells.best(column) for column in columns}
     rows = []
     for arch, init in cells.present(columns):

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq compare`: architectures and initialisations over seeds, grids and fractions of the labels."""
 
+import shlex
 import sys
 from pathlib import Path
 
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, integers, split_dotted
+from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.arguments import convert
 from hf_longseq.version import __version__
 
@@ -29,7 +31,7 @@ def run(argv: list[str]) -> None:
         "inits": listed(options.inits),
         "seeds": integers(options.seeds, "seeds"),
         "grid": options.grid or [],
-        "train_fractions": [convert(word, float, "train_fractions") for word in listed(options.train_fractions or [])],
+        "train_fractions": fractions(options.train_fractions),
         "compute_tied": options.compute_tied,
     }
 
@@ -55,6 +57,7 @@ def run(argv: list[str]) -> None:
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
     show_plots(comparison.output_dir, comparison.results)
+    show_report(comparison.output_dir)
 
 
 def add_plan_options(parser: Parser) -> None:
@@ -77,6 +80,14 @@ def add_plan_options(parser: Parser) -> None:
     plan.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its threads or GPU [1]")
 
 
+def fractions(words: list[str] | None) -> list[float]:
+    """Read `1,0.1`; an option without a value is a mistake, and no option means all labels."""
+    values = [convert(word, float, "train_fractions") for word in listed(words or [])]
+    if words and not values:
+        raise HfLongSeqError("train_fractions is empty: give shares in (0, 1], as 1,0.1, or leave it out.")
+    return values
+
+
 def listed(words: list[str]) -> list[str]:
     """Words separated by spaces or commas."""
     return [item for word in words for item in word.split(",") if item]
@@ -95,3 +106,15 @@ def show_plots(output_dir: Path, results: dict) -> None:
             "no plots: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again",
             file=sys.stderr,
         )
+
+
+def show_report(output_dir: Path) -> None:
+    """Write what `hf-longseq report OUTPUT_DIR` writes, and say where; the results stand without it."""
+    from hf_longseq.analysis.report_write import write_report
+
+    command = shlex.join(["hf-longseq", "report", str(output_dir)])
+    try:
+        report = write_report([output_dir], output_dir / "report", command=command)
+        print(f"report:  {report.output_dir / 'report.html'}  (and report.md, report.tex, report.json)")
+    except HfLongSeqError as error:
+        print(f"no report: {error}", file=sys.stderr)

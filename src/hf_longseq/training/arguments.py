@@ -16,6 +16,12 @@ from typing import Any, Literal
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
 
+def check_seed(seed: int) -> None:
+    """Raise for what no random generator takes, before anything is written."""
+    if not 0 <= seed < 2**32:
+        raise HfLongSeqError(f"seed is {seed}: give a whole number from 0 to {2**32 - 1}.")
+
+
 def option(default: Any, help: str):
     """A dataclass field with the one line that `--help` shows for it."""
     if isinstance(default, (dict, list)):

@@ -233,12 +233,14 @@ def _check_objective(arch: str, config: PreTrainedConfig, objective: str) -> Non
     if objective == "masked" and looks_back_only(config):
         raise HfLongSeqError(
             f"pretrain.objective is 'masked', but {arch} ({config.model_type}) only looks back and can do causal "
-            "pretraining: set pretrain.objective to causal, or choose an encoder such as hf:modernbert."
+            "pretraining: set pretrain.objective to causal (in a comparison, leave spt-masked out), or choose an "
+            "encoder such as hf:modernbert."
         )
     if objective == "causal" and not looks_back_only(config):
         raise HfLongSeqError(
             f"pretrain.objective is 'causal', but {arch} ({config.model_type}) sees what it would predict and can do "
-            "masked pretraining: set pretrain.objective to masked, or choose a decoder such as hf:gpt_neox."
+            "masked pretraining: set pretrain.objective to masked (in a comparison, leave spt-causal out), or choose "
+            "a decoder such as hf:gpt_neox."
         )
 
 

@@ -244,7 +244,8 @@ def empty_folder(folder: str | os.PathLike) -> None:
 def first_difference(old: Any, new: Any, where: str = "") -> str | None:
     """Name the first setting in which two runs differ: "pretrain.max_steps is 10 there, 20 here"."""
     if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
+        # the task says more of what a folder is for than any setting
+        for key in sorted({**old, **new}, key=lambda key: key != "data"):
             inner = f"{where}.{key}" if where else str(key)
             # A path may be spelled in several ways; run.init_weights says which checkpoint it was. Who is told of a
             # run does not change it.

@@ -25,7 +25,7 @@ from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import checkpoints, manifest, processes, survival
-from hf_longseq.training.arguments import PhaseSection
+from hf_longseq.training.arguments import PhaseSection, check_seed
 from hf_longseq.training.assembly import (
     CLASSIFIER,
     TaskData,
@@ -77,6 +77,7 @@ def pretrain(
     Raises:
         HfLongSeqError: If a setting, the data or the folder is not fit for the run; nothing is written then.
     """
+    check_seed(seed)
     processes.join()
     data = data or processes.main_first(lambda: load_data(recipe.data))
     config = build_config(recipe, data.spec)
@@ -128,6 +129,7 @@ def finetune(
     Raises:
         HfLongSeqError: As for `pretrain`, and if the checkpoint is of another architecture, size or task.
     """
+    check_seed(seed)
     processes.join()
     data = data or processes.main_first(lambda: load_data(recipe.data))
     config = build_config(recipe, data.spec, classifier=True)

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.arguments import SECTIONS, DataSection, convert, plain_scalar, section_options
+from hf_longseq.training.arguments import SECTIONS, DataSection, check_seed, convert, plain_scalar, section_options
 from hf_longseq.training.recipe import Raw, Recipe
 
 # Arm -> its objective; None is that of the recipe.
@@ -60,6 +60,8 @@ class Axes:
             values = list(getattr(self, name))
             if len(set(values)) < len(values):
                 raise HfLongSeqError(f"{name} {values} holds something that is named twice: name each once.")
+        for seed in self.seeds:
+            check_seed(seed)
         for value in self.train_fractions:
             if not 0 < value <= 1:
                 raise HfLongSeqError(f"train_fractions holds {value}: give shares in (0, 1].")
@@ -158,7 +160,7 @@ def _kind_of(key: str) -> Any:
     elif section == "data":
         raise HfLongSeqError(f"grid key {key!r} changes the data: compare on the same data, or use --train_fractions.")
     elif key not in known:
-        close = did_you_mean(key if name else f"finetune.{key}", known)
+        close = did_you_mean(key, SHORT_KEYS) or did_you_mean(key if name else f"finetune.{key}", known)
         raise HfLongSeqError(
             f"there is no grid key {key!r}{close}: use lr, batch, or SECTION.NAME with an option of model, pretrain, "
             "finetune or scratch."

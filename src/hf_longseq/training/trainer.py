@@ -208,9 +208,11 @@ def parameter_group_table(groups: list[dict]) -> str:
     """Return the optimiser's groups as text: name, tensors, numbers, learning rate, weight decay."""
     lines = [f"{'group':<10}{'tensors':>8}{'parameters':>12}{'lr':>11}{'decay':>8}"]
     for group in groups:
+        # a model that declares no groups has the two of the stock Trainer
+        name = group.get("name", "decay" if group["weight_decay"] else "no_decay")
         numbers = sum(parameter.numel() for parameter in group["params"])
         lines.append(
-            f"{group.get('name', ''):<10}{len(group['params']):>8}{numbers:>12,}"
+            f"{name:<10}{len(group['params']):>8}{numbers:>12,}"
             f"{group.get('initial_lr', group['lr']):>11.2e}{group['weight_decay']:>8.3g}"
         )
     return "\n".join(lines)
