@@ -230,20 +230,7 @@ def _run_held(
     used = {"train": train, "validation": data.validation, **({"test": test} if test is not None else {})}
     record = manifest.data_record(used, data.spec, settings["data"])
     processes.check_same("the data", record["splits"], "copy the same files to every machine.")
-
-    def open_folder() -> tuple[str, Path | None, str]:
-        state = manifest.claim_folder(folder, settings, overwrite)
-        resolved = (folder / manifest.RESOLVED).read_text(encoding="utf-8")
-        if state == "finished":
-            return state, None, resolved
-        _check_same_data(folder, record)
-        manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
-        manifest.write_json(folder / manifest.DATA, {**record, "note": data.spec.note})
-        if "source_row" in train.column_names:
-            manifest.write_splits(folder / manifest.SPLITS, used)
-        return state, checkpoints.last_checkpoint(folder) if state == "resume" else None, resolved
-
-    state, resumed_from, resolved = processes.by_main(open_folder)
+    state, resumed_from, resolved = processes.by_main(lambda: _open_folder(folder, settings, record, used, overwrite))
     processes.check_folder_is_shared(folder, manifest.RESOLVED, resolved)
     if state == "finished":
         listener(folder.name, steps, steps, None)
@@ -284,12 +271,12 @@ def _run_held(
         )
     except ValueError:
         # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
-        if checkpoints.last_checkpoint(folder) is None:
+        if processes.is_main() and checkpoints.last_checkpoint(folder) is None:
             manifest.empty_folder(folder)
         raise
     if use_cache is not None:
         trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
-    clocks = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WallClock)]
+    examples_seen = steps * section.global_batch_size
     result = {
         **run,
         "task": settings["data"]["task"],
@@ -300,10 +287,10 @@ def _run_held(
         "best_step": trainer.state.best_global_step,
         "steps": steps,
         "train_examples": len(train),
-        "examples_seen": steps * section.global_batch_size,
-        "flops": None if flops is None else flops * steps * section.global_batch_size,
+        "examples_seen": examples_seen,
+        "flops": None if flops is None else flops * examples_seen,
         "num_parameters": trainer.model.num_parameters(),
-        "wall_seconds": round(clocks[0].seconds, 3),
+        "wall_seconds": _wall_seconds(trainer),
         **(extra or {}),
     }
     if test is not None:
@@ -313,6 +300,28 @@ def _run_held(
         _finish(trainer, model, folder, result, data.spec)
     processes.wait()  # none may look for the result before it is there
     return RunResult(folder, result)
+
+
+def _open_folder(
+    folder: Path, settings: dict[str, Any], record: dict[str, Any], used: dict[str, Any], overwrite: bool
+) -> tuple[str, Path | None, str]:
+    """Claim a run's folder and record where it runs and on what: its state, the checkpoint to go on from, settings."""
+    state = manifest.claim_folder(folder, settings, overwrite)
+    resolved = (folder / manifest.RESOLVED).read_text(encoding="utf-8")
+    if state == "finished":
+        return state, None, resolved
+    _check_same_data(folder, record)
+    manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
+    manifest.write_json(folder / manifest.DATA, record)
+    if "source_row" in used["train"].column_names:
+        manifest.write_splits(folder / manifest.SPLITS, used)
+    return state, checkpoints.last_checkpoint(folder) if state == "resume" else None, resolved
+
+
+def _wall_seconds(trainer: LongSeqTrainer) -> float:
+    """Seconds of training over all resumes, by the clock that the checkpoints kept."""
+    clocks = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WallClock)]
+    return round(clocks[0].seconds, 3)
 
 
 def _finish(

@@ -242,7 +242,7 @@ class DenoisingMetrics:
         return score(outputs.logits, labels, num_items_in_batch)
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
-        """Counts (B, 3) in float64: entries scored, restored exactly, sum of losses (of absolute errors for values)."""
+        """Counts (B, 3) in float64: entries scored, those restored exactly, and the sum of their losses."""
         logits = logits[0] if isinstance(logits, (tuple, list)) else logits
         self._continuous = labels.is_floating_point()
         if not self._continuous:
