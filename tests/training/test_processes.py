@@ -8,6 +8,8 @@ from run_cases import add_toy_tasks, launch, run_case
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
+from hf_longseq.training import processes
+
 UNEVEN = {"train_examples": 37}  # 37 examples in global batches of 8: an epoch ends with 5, of which a process gets 1
 PHASE = {"global_batch_size": 8, "micro_batch_size": 2, "max_steps": 12, "eval_steps": 4, "num_train_epochs": 3}
 EQUAL = [
@@ -56,6 +58,17 @@ def pairs(tmp_path_factory):
         assert run_case(case(folder / "two" / "taken-over", *EQUAL[0], stop_at=11)) is None
     launch(two, folder)
     return folder
+
+
+def test_a_machine_of_fewer_processes_than_the_first_waits_for_its_own(monkeypatch):
+    met = []
+    monkeypatch.setattr(processes, "_wait_for", lambda what, arrivals: met.append((what.split(", ")[-1], arrivals)))
+    monkeypatch.setattr(processes, "_arrive", lambda what: met.append(what.split(", ")[-1]))
+    place = {"WORLD_SIZE": 6, "RANK": 5, "GROUP_RANK": 1, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2}
+    for name, value in place.items():
+        monkeypatch.setenv(name, str(value))
+    assert processes.main_first(lambda: met.append("loads")) is None
+    assert met[:3] == [("main process", 1), ("machine 1", 1), "loads"]
 
 
 def assert_close(first, second, tolerance):

@@ -83,16 +83,17 @@ def main_first(function: Callable[[], Result]) -> Result:
         return function()
     meeting = f"meeting {next(_meetings)}"
     local = int(os.environ.get("LOCAL_RANK", 0))
-    machines = max(1, count() // int(os.environ.get("LOCAL_WORLD_SIZE", count())))
+    # Its number among the machines, which may have different numbers of processes.
+    machine = f"{meeting}, machine {os.environ.get('GROUP_RANK', socket.gethostname())}"
     if not is_main():
         _wait_for(f"{meeting}, main process", 1)
     if local != 0:
-        _wait_for(f"{meeting}, machines", machines)
+        _wait_for(machine, 1)
     result = function()
     if is_main():
         _arrive(f"{meeting}, main process")
     if local == 0:
-        _arrive(f"{meeting}, machines")
+        _arrive(machine)
     wait()
     return result
 
