@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hf_longseq.analysis.report_write import write_report
+
 ROOT = Path(__file__).parents[2]
+REPORT = Path("results/report")
 PAGES = [
     page
     for page in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*.md"), ROOT / "CHANGELOG.md")
@@ -46,3 +49,21 @@ def test_results_are_consistent_and_name_no_place_of_a_machine(path):
     for row in json.loads(text)["rows"]:
         assert len(row["values"]) == len(row["seeds"])
         assert abs(sum(row["values"]) / len(row["values"]) - row["mean"]) < 1e-9
+
+
+def test_the_report_is_that_of_the_kept_results(tmp_path, monkeypatch):
+    """`scripts/report.sh` was run after the last change of results/ (drawing takes its time, and has its own test)."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("hf_longseq.analysis.report_write.draw_all", lambda cells: [])
+    write_report([Path("results")], tmp_path / "report")
+    made, kept = (json.loads((folder / "report.json").read_text()) for folder in (tmp_path / "report", ROOT / REPORT))
+    for key in ("rows", "gains", "candidates", "failed", "unfinished"):
+        assert made[key] == kept[key], f"run `bash scripts/report.sh`: {key} of results/report is out of date"
+
+
+def test_every_claim_has_a_verdict():
+    lines = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith(("| claim", "|---"))]
+    assert len(rows) >= 8
+    for row in rows:
+        assert re.search(r"\*\*(shown|not shown|open)\*\*", row.split("|")[2]), row
