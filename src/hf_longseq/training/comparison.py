@@ -38,7 +38,7 @@ from hf_longseq.training.assembly import (
     load_data,
     pretraining_class,
 )
-from hf_longseq.training.collect import FAILED, PERCENT, PLAN, RESULTS, RUNS, Book, collect, results_table
+from hf_longseq.training.collect import FAILED, PLAN, RESULTS, RUNS, Book, collect, results_table
 from hf_longseq.training.inference import evaluate
 from hf_longseq.training.phases import finetune, pretrain
 from hf_longseq.training.plan import (
@@ -61,7 +61,7 @@ from hf_longseq.training.sources import (
 )
 from hf_longseq.training.survival import Diverged
 
-__all__ = ["BEST", "INITS", "PERCENT", "RESULTS", "Comparison", "collect", "compare", "results_table", "spt"]
+__all__ = ["BEST", "INITS", "RESULTS", "Comparison", "collect", "compare", "results_table", "spt"]
 
 INITS = ("scratch", "spt", "scratch-tied")
 BEST = "best"
