@@ -1,6 +1,13 @@
 import pytest
 
-from hf_longseq.cli.options import Parser, integers, normalise, split_dotted
+from hf_longseq.cli.options import (
+    Parser,
+    add_recipe_options,
+    common_overrides,
+    integers,
+    normalise,
+    split_dotted,
+)
 from hf_longseq.errors import HfLongSeqError
 
 
@@ -39,3 +46,12 @@ def test_lists_may_be_separated_by_spaces_or_commas():
     assert integers(["0", "1,2"], "seeds") == [0, 1, 2]
     with pytest.raises(HfLongSeqError, match="seeds is 'x'"):
         integers(["x"], "seeds")
+
+
+def test_what_is_said_of_one_phase_wins_over_what_is_said_of_all(tmp_path):
+    parser = Parser(prog="test")
+    add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
+    words, overrides = split_dotted(["--max_steps", "3", "--pretrain.max_steps", "1", "--output_dir", str(tmp_path)])
+    overrides = common_overrides(parser.parse(words), overrides)
+    steps = {phase: int(overrides[phase]["max_steps"]) for phase in ("pretrain", "finetune", "scratch")}
+    assert steps == {"pretrain": 1, "finetune": 3, "scratch": 3}

@@ -156,6 +156,7 @@ def test_the_longest_sequence_has_a_position(toy, model_type):
         ("hf:bart", "is an encoder-decoder"),
         ("hf:gemma3", "is composed of several models"),
         ("hf:fnet", "takes no attention_mask"),
+        ("hf:./nowhere", "or a folder that exists"),
         ("hf:nobody/nothing", "the configuration of 'nobody/nothing' cannot be read"),
         ("modernbert", "and those of transformers as hf:TYPE"),
     ],

@@ -53,8 +53,8 @@ def run(argv: list[str]) -> None:
     unit = f" {metrics['unit']}" if "unit" in metrics else ""
     if "transfer" in metrics:
         moved = metrics["transfer"]
-        print(f"from {options.init_from}: {moved['loaded']} tensors loaded; new: {', '.join(moved['new'])}; "
-              f"dropped: {', '.join(moved['dropped'])}")  # fmt: skip
+        print(f"from {options.init_from}: {moved['loaded']} tensors loaded; new: {', '.join(moved['new']) or 'none'}; "
+              f"dropped: {', '.join(moved['dropped']) or 'none'}")  # fmt: skip
     print(
         f"{metrics['init']} {metrics['arch']} on {metrics['task']}: test {name} {metrics['test'][name]:.4f}{unit} "
         f"(validation {metrics['validation'][name]:.4f} at step {metrics['best_step']} of {metrics['steps']})"

@@ -163,8 +163,10 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
         overrides.setdefault("model", {})["arch"] = [word for item in options.arch for word in item.split(",") if word]
     for name in ("max_steps", "report_to"):
         if getattr(options, name) is not None:
-            for phase in ("pretrain", "finetune", "scratch"):
-                set_dotted(overrides, f"{phase}.{name}", getattr(options, name))
+            # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
+            for phase in ("pretrain", "finetune"):
+                overrides.setdefault(phase, {}).setdefault(name, getattr(options, name))
+            overrides.setdefault("scratch", {}).setdefault(name, overrides["finetune"][name])
     # Of several processes the first looks, before it claims the folder itself.
     if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
         refuse_unfinished(Path(options.output_dir))

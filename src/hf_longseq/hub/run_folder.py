@@ -71,8 +71,9 @@ def read_run(folder: str | os.PathLike) -> Run:
         HfLongSeqError: If the folder holds no run, an unfinished one, or one without metrics.
     """
     folder = Path(folder)
-    if (folder / RESULTS).is_file() and (folder / BEST).is_dir():
-        raise HfLongSeqError(f"{folder} is a comparison: publish one of its models, such as {folder / BEST}.")
+    if (folder / RESULTS).is_file():
+        one = folder / BEST if (folder / BEST).is_dir() else folder / "runs" / "NAME"
+        raise HfLongSeqError(f"{folder} is a comparison: publish one of its models, such as {one}.")
     settings = manifest.read_resolved(folder) if folder.is_dir() else None
     if not isinstance(settings, dict) or (settings.get("run") or {}).get("phase") not in ("pretrain", "finetune"):
         raise HfLongSeqError(

@@ -85,11 +85,16 @@ def base_config(arch: str, pretrained: str | bool | None = None, revision: str |
     source = weights_source(arch, pretrained) or name
     if source in CONFIG_MAPPING_NAMES:
         config = CONFIG_MAPPING[source]()
-    elif not Path(source).is_dir() and "/" not in source:
+    elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
+        if isinstance(pretrained, str):
+            raise HfLongSeqError(
+                f"model.pretrained is {source!r}, which is no folder here: name a repository (ORGANISATION/NAME), or "
+                "a folder with a model."
+            )
         types = [model_type for model_type in CONFIG_MAPPING_NAMES if model_type in MASKED or model_type in CAUSAL]
         raise HfLongSeqError(
             f"model.arch is {arch!r}{did_you_mean(name, types)}: after hf: name a model type of transformers such as "
-            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a local folder."
+            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a folder that exists."
         )
     else:
         try:

@@ -165,8 +165,8 @@ def _recorded(model: str | os.PathLike) -> tuple[Recipe, str]:
     phase = ((settings or {}).get("run") or {}).get("phase")
     if phase not in ("pretrain", "finetune"):
         raise HfLongSeqError(
-            f"model {model} is no run of pretrain or finetune (no {manifest.RESOLVED} says so): give a run's folder, "
-            "such as OUTPUT_DIR/best of a comparison."
+            f"model {model} is no run of pretrain or finetune (no {manifest.RESOLVED} says so): give a run's folder; "
+            "those of a comparison are OUTPUT_DIR/runs/NAME and, of spt, OUTPUT_DIR/best."
         )
     if not (Path(model) / manifest.METRICS).is_file():
         raise HfLongSeqError(f"model {model} is an unfinished run: start the same command again to finish it.")
