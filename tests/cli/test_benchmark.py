@@ -44,7 +44,7 @@ def test_a_row_that_was_not_run_says_why():
     [
         ([], "say what to measure"),
         (["oops"], "did you mean 'ops'"),
-        (["ops", "--arch", "s5"], "no contestant 's5'"),
+        (["ops", "--arch", "rwkv"], "no contestant 'rwkv'"),
         (["ops", "--length", "long"], "length"),
         (["ops", "--lenght", "5"], "did you mean '--length'"),
     ],
