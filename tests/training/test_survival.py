@@ -155,8 +155,13 @@ def test_a_tracker_writes_below_the_run_folder_and_may_change_when_a_run_goes_on
 
     environment = dict(os.environ)
     options = {"max_steps": 6, "eval_steps": 2}
-    with pytest.raises(KeyboardInterrupt):
-        finetune(tiny(finetune=options), tmp_path / "run", listener=send(signal.SIGINT, 3))
+    # A process that a shell started in the background ignores Ctrl-C, and so would the run.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            finetune(tiny(finetune=options), tmp_path / "run", listener=send(signal.SIGINT, 3))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not (tmp_path / "run" / "tensorboard").exists()  # nothing unless asked for
     finetune(tiny(finetune={**options, "report_to": "tensorboard"}), tmp_path / "run")
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
