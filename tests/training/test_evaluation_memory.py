@@ -1,13 +1,14 @@
 """Evaluation of pretraining at length 16,384 in a fresh process: peak memory, which must not grow with the split."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from fresh_process import answer, run_fresh
 
 CODE = """
-import json, resource
+import json
 from pathlib import Path
 import numpy as np, torch
 from datasets import Dataset
@@ -32,10 +33,10 @@ trainer = LongSeqTrainer(
     train_dataset=Dataset.from_list(rows[:1]), eval_dataset=Dataset.from_list(rows), data_collator=collator,
     eval_data_collator=eval_collator, eval_metrics=metrics,
 )
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = trainer.evaluate()
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({{"before": before / 1024, "peak": after / 1024, "loss": found["eval_loss"],
+# Not ru_maxrss: that begins with the memory of the process that started this one.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(json.dumps({{"peak": int(peak.split()[1]) / 1024, "loss": found["eval_loss"],
                   "seconds": found["eval_runtime"], "parameters": model.num_parameters()}}))
 """
 
@@ -58,8 +59,10 @@ def peak(arch: str, examples: int, home) -> dict:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize("arch", MODELS)
 def test_evaluation_at_16384_stays_below_the_stated_memory_however_many_examples(arch, tmp_path):
-    few, more = (peak(arch, examples, tmp_path) for examples in (1, 3))
+    # Two at least: the second batch still finds memory in use that the first one left.
+    few, more = (peak(arch, examples, tmp_path) for examples in (2, 5))
     assert more["peak"] < LIMIT_MB[arch]
     assert more["peak"] - few["peak"] < 24  # the logits of one example would be 16 MB
