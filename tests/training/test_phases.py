@@ -145,6 +145,8 @@ def test_labelled_subsets_are_nested_and_shared_by_both_phases(tiny):
     assert rows(num_train_examples=10)[1] == small
     labelled, inputs = rows(num_train_examples=10, pretrain_inputs="all")
     assert (len(labelled), len(inputs)) == (10, 64)
+    labelled, inputs = rows(num_train_examples=10, pretrain_inputs=30)
+    assert len(inputs) == 30 and set(labelled) < set(inputs)
     assert set(rows(num_train_examples=10, subset_seed=1)[0]) != set(small)
 
 
@@ -153,6 +155,8 @@ def test_a_subset_without_one_of_the_classes_is_refused(tiny):
         load_data(tiny(data={"num_train_examples": 1}).data)
     with pytest.raises(HfLongSeqError, match="num_train_examples is 99, but task 'waves' has 64 training examples"):
         load_data(tiny(data={"num_train_examples": 99}).data)
+    with pytest.raises(HfLongSeqError, match="pretrain_inputs is 99, but task 'waves' has 64 training examples"):
+        load_data(tiny(data={"pretrain_inputs": 99}).data)
 
 
 def test_predictions_name_the_classes_for_splits_and_for_files(tiny, tmp_path):

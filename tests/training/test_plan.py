@@ -51,6 +51,8 @@ def test_pretraining_is_shared_by_all_the_runs_that_can_share_it():
     # on all inputs, one pretraining serves every fraction
     everything = plan(RAW | {"data": {"task": "waves", "pretrain_inputs": "all"}}, fractions=(1.0, 0.5))
     assert [name for name in everything if "pretrain" in name] == ["s4-pretrain-s0"]
+    some = plan(RAW | {"data": {"task": "waves", "pretrain_inputs": 30}}, fractions=(1.0, 0.5))
+    assert [name for name in some if "pretrain" in name] == ["s4-pretrain-s0"]
     # an objective named and the recipe's own are the same pretraining
     assert sum("pretrain" in name for name in plan(inits=("spt", "spt-masked"))) == 1
 

@@ -54,8 +54,8 @@ class DataSection:
     num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")
     num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
     subset_seed: int = option(42, "seed of the subsets; a smaller one lies within a larger one")
-    pretrain_inputs: Literal["subset", "all"] = option(
-        "subset", "pretrain on the inputs of the labelled subset, or on all training inputs"
+    pretrain_inputs: int | Literal["subset", "all"] = option(
+        "subset", "pretrain on the inputs of the labelled subset, on all training inputs, or on this number of them"
     )
     options: dict = option({}, "options of the task's loader")
 
@@ -69,6 +69,8 @@ class DataSection:
             raise HfLongSeqError(f"data.train_fraction is {self.train_fraction}: give a share in (0, 1].")
         for name in ("num_train_examples", "num_validation_examples", "num_test_examples"):
             require(self, "data", name, 1)
+        if isinstance(self.pretrain_inputs, int):
+            require(self, "data", "pretrain_inputs", 1)
 
 
 @dataclass

@@ -78,7 +78,14 @@ def load_data(section: DataSection) -> TaskData:
         held_out[name] = (
             whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=section.subset_seed)
         )
-    pretrain = labelled if section.pretrain_inputs == "subset" else train
+    pretrain = {"subset": labelled, "all": train}.get(section.pretrain_inputs)
+    if pretrain is None:  # a number, in the order of the labelled subsets
+        if section.pretrain_inputs > len(train):
+            raise HfLongSeqError(
+                f"data.pretrain_inputs is {section.pretrain_inputs}, but task {section.task!r} has {len(train)} "
+                "training examples: ask for at most that many, or for 'all'."
+            )
+        pretrain = limit_examples(train, section.pretrain_inputs, seed=section.subset_seed)
     return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
 
 

@@ -300,7 +300,7 @@ class Planner:
     def _pretraining(self, arch, init, seed, fraction, point, recipe: Recipe, whole: DataSection) -> Run:
         """The run that an arm starts from (for `scratch-tied`, whose steps it adds)."""
         mine = {key: value for key, value in point.items() if _matters(key, self.axes.grid, arch, "pretrain")}
-        if recipe.data.pretrain_inputs == "all":  # the same inputs for every fraction
+        if recipe.data.pretrain_inputs != "subset":  # the same inputs for every fraction
             recipe, fraction = replace(recipe, data=whole), None
         inputs = self.count(recipe.data)[0]
         several = {key: value for key, value in mine.items() if len(self.axes.grid[key]) > 1}
