@@ -73,6 +73,11 @@ def test_results_are_written_on_demand(tmp_path):
     assert json.loads((tmp_path / "results.json").read_text()) == results
 
 
+def test_shares_are_shown_in_per_cent_and_errors_as_they_are(tmp_path):
+    for metric, shown in (("masked_accuracy", "12.5"), ("rmse", "0.1250")):
+        assert shown in results_table(collect(plan(tmp_path / metric, metric, a=({}, 0, 0.5, 0.125))))
+
+
 def test_a_folder_without_a_plan_is_refused(tmp_path):
     with pytest.raises(HfLongSeqError, match="holds no plan.json"):
         collect(tmp_path)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_longseq.analysis.report_read import PERCENT, Plan, Row, init_rank
+from hf_longseq.analysis.report_read import Plan, Row, init_rank
 from hf_longseq.analysis.report_statistics import Difference, difference
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.metrics import PERCENT
 
 Key = tuple[Any, str, str]
 

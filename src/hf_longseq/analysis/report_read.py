@@ -21,8 +21,6 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import METRICS
 
 RESULTS, CURVES, PLAN, RESOLVED = "results.json", "curves.json", "plan.json", "resolved.yaml"
-# Shares of one number are easier to read as per cent.
-PERCENT = ("accuracy", "f1", "masked_accuracy")
 INIT_ORDER = ("scratch", "scratch-tied", "spt-masked", "spt-causal")
 PLAN_PHASES = ("compare", "spt")
 

@@ -18,6 +18,8 @@ METRICS: dict[str, tuple[str, bool]] = {
     "masked_accuracy": ("hf_longseq.metrics.masked_accuracy:MaskedAccuracy", True),
     "masked_mae": ("hf_longseq.metrics.masked_mae:MaskedMAE", False),
 }
+# Shares of one number, which are easier to read as per cent.
+PERCENT = ("accuracy", "f1", "masked_accuracy")
 
 
 def load_metric(name: str):

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.metrics import greater_is_better
+from hf_longseq.metrics import PERCENT, greater_is_better
 from hf_longseq.training import manifest
 
 PLAN = "plan.json"
 RESULTS = "results.json"
 FAILED = "failed.json"
 RUNS = "runs"
-# Shares of one number are easier to read as per cent.
-PERCENT = ("accuracy", "f1")
 
 Record = dict[str, Any]
 

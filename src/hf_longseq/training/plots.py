@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hf_longseq.metrics import PERCENT
 from hf_longseq.training import manifest
-from hf_longseq.training.collect import PERCENT
 
 COLOURS = {
     "scratch": "#7f7f7f",
