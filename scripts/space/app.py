@@ -169,11 +169,13 @@ def build(default: str) -> gr.Blocks:
 
         outputs = [labels, said, curves, kernels]
         shown = [summary, text, text_2, file, picture, sound, share, example, *outputs]
-        gr.on([open_button.click, name.submit, page.load], show_inputs, name, shown, api_name="open")
+        inputs = [name, text, text_2, picture, sound, share]
+        answering = button.click(predict, inputs, outputs, api_name="predict")
+        # an answer of the checkpoint before would come too late, and keep the button busy
+        opening = [open_button.click, name.submit, page.load]
+        gr.on(opening, show_inputs, name, shown, api_name="open", cancels=[answering])
         example.change(take_example, [name, example], [text, text_2, picture, sound], api_name="example")
         file.upload(read_file, file, text, api_visibility="private")
-        inputs = [name, text, text_2, picture, sound, share]
-        button.click(predict, inputs, outputs, api_name="predict")
     return page
 
 
