@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The comparisons of results/ that take minutes to an hour on two cores: bash scripts/evidence.sh NAME [options of
+# hf-longseq compare]. Stopped and started again, each goes on where it was; runs are kept below runs/evidence.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
+
+name="${1:-}"
+shift || true
+three="transformer,s4,dlr"
+four="transformer,transformer@position_embedding=sinusoidal,s4,dlr" # rotary is the recipes' choice
+arms="scratch,spt-masked,spt-causal"
+
+data() { "$PYTHON" docs/examples/get_data.py "$1" --out runs/examples; }
+compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "runs/evidence/$name" "$@"; }
+
+case "$name" in
+bbc-bytes)
+    data bbc-bytes
+    compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" --train_fractions 0.06,1 "$@"
+    ;;
+smnist)
+    data mnist-1024
+    compare --recipe smnist --data.data_dir runs/examples --archs "$four" --inits "$arms" --train_fractions 0.05,0.2,1 \
+        --data.pretrain_inputs 1000 --model.num_hidden_layers 2 --pretrain.max_steps 600 --pretrain.learning_rate 2e-3 \
+        --finetune.max_steps 200 --finetune.learning_rate 3e-3 --finetune.eval_steps 40 --pretrain.eval_steps 150 "$@"
+    ;;
+*)
+    echo "Name a comparison: bbc-bytes smnist" >&2
+    exit 2
+    ;;
+esac
