@@ -193,11 +193,12 @@ def test_the_small_files_of_a_plan_say_the_same_and_name_no_path_of_the_machine(
 
 
 def test_an_unfinished_plan_is_collected(tmp_path):
-    (tmp_path / "plan.json").write_text("{}")
-    content = {"task": "listops", "metric": "accuracy", "rows": [], "unfinished": ["runs/s4-scratch-s0"]}
-    (found,) = read_plans([str(tmp_path)], collect=lambda folder: content)
+    one = {"phase": "finetune", "arch": "s4", "init": "scratch", "seed": 0, "fraction": None, "grid": {}}
+    one |= {"name": "s4-scratch-s0", "pretrained": None, "objective": None}
+    (tmp_path / "plan.json").write_text(json.dumps({"task": "listops", "metric": "accuracy", "runs": [one]}))
+    (found,) = read_plans([str(tmp_path)])
     assert found.unfinished == ("runs/s4-scratch-s0",) and found.rows == ()
-    write_report([tmp_path], tmp_path / "out", collect=lambda folder: content)
+    write_report([tmp_path], tmp_path / "out")
     assert "No run has finished yet." in (tmp_path / "out" / "report.md").read_text()
 
 

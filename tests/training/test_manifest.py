@@ -37,6 +37,19 @@ def test_a_folder_with_foreign_files_is_never_touched(tmp_path):
         manifest.claim_folder(tmp_path / "thesis.tex", SETTINGS)
 
 
+def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full_disk(path):
+        raise OSError("no space left")
+
+    for content in ("µ\n", b"\xc2\xb5\n"):
+        manifest.write_whole(tmp_path / "deep" / "file", content)
+        assert (tmp_path / "deep" / "file").read_bytes() == b"\xc2\xb5\n"
+    monkeypatch.setattr(manifest, "sync", full_disk)
+    with pytest.raises(OSError):
+        manifest.write_whole(tmp_path / "deep" / "file", "other")
+    assert [path.read_text(encoding="utf-8") for path in (tmp_path / "deep").iterdir()] == ["µ\n"]
+
+
 def test_the_spelling_of_the_checkpoints_path_is_no_difference():
     old, new = ({"run": {"init_from": path, "init_weights": "ab"}} for path in ("runs/a", "/home/me/runs/a"))
     assert manifest.first_difference(old, new) is None

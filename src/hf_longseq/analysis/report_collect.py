@@ -13,9 +13,10 @@ from typing import Any
 
 import yaml
 
-from hf_longseq.analysis.report_read import CURVES, RESOLVED, RESULTS, Collect, curves_of, find_plans, read_plan
-from hf_longseq.analysis.report_write import write_bytes
+from hf_longseq.analysis.report_read import CURVES, curves_of, find_plans, read_plan, results_of
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.collect import RESULTS
+from hf_longseq.training.manifest import RESOLVED, write_whole
 
 # /home/me/x.csv, but not https://… or a/b/c
 ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
@@ -26,7 +27,6 @@ def collect_to(
     folder: str | os.PathLike,
     *,
     name: str | None = None,
-    collect: Collect | None = None,
 ) -> list[str]:
     """Copy what can be committed of a plan.
 
@@ -34,7 +34,6 @@ def collect_to(
         plan: Output folder of `compare` or `spt`.
         folder: A new folder, or one that holds an earlier copy of results of the same task.
         name: Name of the plan's column in reports; by default the task.
-        collect: Makes the results of a plan that has written none yet.
 
     Returns:
         Names of the written files.
@@ -45,8 +44,8 @@ def collect_to(
     plan, folder = Path(plan), Path(folder)
     if find_plans(plan) != [plan]:
         raise HfLongSeqError(f"{plan} holds several plans: name one of them.")
-    read = read_plan(plan, name, collect)  # says what is wrong with it
-    results = json.loads((plan / RESULTS).read_text("utf-8")) if (plan / RESULTS).is_file() else collect(plan)
+    read = read_plan(plan, name)  # says what is wrong with it
+    results = results_of(plan)
     results |= ({"name": read.name} if read.name != read.task else {}) | (
         {"command": read.command} if read.command else {}
     )
@@ -61,7 +60,7 @@ def collect_to(
     files |= {path.name: path.read_bytes() for path in sorted(plan.glob("*.png"))}
     _check_target(folder, plan, read.task)
     for file, content in files.items():
-        write_bytes(folder / file, content)
+        write_whole(folder / file, content)
     return list(files)
 
 

@@ -8,9 +8,8 @@ files lack are None here and "–" in the report.
 
 import json
 import math
-import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ import yaml
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import METRICS
+from hf_longseq.training.collect import PLAN, RESULTS, collect
+from hf_longseq.training.manifest import RESOLVED
+from hf_longseq.training.plan import slug
 
-RESULTS, CURVES, PLAN, RESOLVED = "results.json", "curves.json", "plan.json", "resolved.yaml"
+CURVES = "curves.json"
 INIT_ORDER = ("scratch", "scratch-tied", "spt-masked", "spt-causal")
 PLAN_PHASES = ("compare", "spt")
-
-Collect = Callable[[Path], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -114,17 +114,11 @@ def init_rank(init: str) -> tuple[int, str]:
     return (INIT_ORDER.index(init), "") if init in INIT_ORDER else (len(INIT_ORDER), init)
 
 
-def folder_name(arch: str) -> str:
-    """An architecture as it is written in the names of folders and curves."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", arch)
-
-
-def read_plans(runs: Sequence[str], collect: Collect | None = None) -> list[Plan]:
+def read_plans(runs: Sequence[str]) -> list[Plan]:
     """Read all plans below the named folders.
 
     Args:
         runs: Folders, each optionally as NAME=FOLDER to give its plan a column of that name.
-        collect: Makes the content of `results.json` for a plan folder that has none yet.
 
     Raises:
         HfLongSeqError: If a folder holds no result, or a file cannot be understood.
@@ -136,7 +130,7 @@ def read_plans(runs: Sequence[str], collect: Collect | None = None) -> list[Plan
         if name and len(found) > 1:
             raise HfLongSeqError(f"{word} names {len(found)} plans below one folder: name each of them by itself.")
         for one in found:
-            plans.setdefault(one.resolve(), read_plan(one, name, collect))
+            plans.setdefault(one.resolve(), read_plan(one, name))
     return list(plans.values())
 
 
@@ -176,17 +170,18 @@ def _settings(folder: Path) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def read_plan(folder: Path, name: str | None = None, collect: Collect | None = None) -> Plan:
+def results_of(folder: Path) -> Any:
+    """Content of a plan's `results.json`, or what it would be where the plan has not written it yet."""
+    return _read_json(folder / RESULTS) if (folder / RESULTS).is_file() else collect(folder)
+
+
+def read_plan(folder: Path, name: str | None = None) -> Plan:
     """Read one plan; `name` heads its column instead of its task's name."""
-    path = folder / RESULTS
-    if path.is_file():
-        results = _read_json(path)
-    elif collect is not None:
-        results = collect(folder)
-    else:
-        raise HfLongSeqError(f"{folder} has no {RESULTS} yet: let its plan finish.")
+    results = results_of(folder)
     if not isinstance(results, dict) or not {"task", "metric", "rows"} <= set(results):
-        raise HfLongSeqError(f"{path} is not the result of a plan (task, metric and rows): name another folder.")
+        raise HfLongSeqError(
+            f"{folder / RESULTS} is not the result of a plan (task, metric and rows): name another folder."
+        )
     metric = results["metric"]
     return Plan(
         label=str(folder),
@@ -255,7 +250,7 @@ def _validation_of_files(folder: Path, raw: dict[str, Any]) -> tuple[float, ...]
     """Validation metric per seed from `metrics/*.json`, which older folders keep beside their results."""
     found = []
     for seed in raw.get("seeds") or ():
-        path = folder / "metrics" / f"{folder_name(raw['arch'])}-{raw['init']}-s{seed}.json"
+        path = folder / "metrics" / f"{slug(raw['arch'])}-{raw['init']}-s{seed}.json"
         metrics = _read_json(path) if path.is_file() else {}
         value = metrics.get("validation", {}).get(metrics.get("metric"))
         if value is not None:
@@ -285,7 +280,7 @@ def _command(folder: Path) -> str | None:
 def curve_key(arch: str, init: str, fraction: float | None, several: bool) -> str:
     """Key of a row in `curves.json`; the fraction belongs to it only where the plan has several."""
     share = f"-f{fraction:g}" if several and fraction is not None else ""
-    return f"{folder_name(arch)}-{init}{share}"
+    return f"{slug(arch)}-{init}{share}"
 
 
 def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
@@ -300,7 +295,7 @@ def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
     curves = {}
     for row in rows:
         names = row.get("runs") or [
-            f"runs/{folder_name(row['arch'])}-{row['init']}-s{seed}" for seed in row.get("seeds") or ()
+            f"runs/{slug(row['arch'])}-{row['init']}-s{seed}" for seed in row.get("seeds") or ()
         ]
         histories = [folder / name / "history.json" for name in names]
         if not histories or not all(path.is_file() for path in histories):

@@ -14,9 +14,10 @@ from typing import Any
 
 from hf_longseq.analysis.report_cells import Cells
 from hf_longseq.analysis.report_figures import FONTS, PALETTE, draw_all
-from hf_longseq.analysis.report_read import Collect, read_plans
+from hf_longseq.analysis.report_read import read_plans
 from hf_longseq.analysis.report_sections import Section, sections
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.manifest import write_whole
 from hf_longseq.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -42,7 +43,6 @@ def write_report(
     output_dir: str | os.PathLike,
     *,
     command: str | None = None,
-    collect: Collect | None = None,
 ) -> Report:
     """Read plans, and write their report.
 
@@ -50,13 +50,12 @@ def write_report(
         runs: Plan folders, or folders with plans below them; NAME=FOLDER gives a plan a column of that name.
         output_dir: A new folder, or one whose files of the same names a report wrote.
         command: The command line, told in the report.
-        collect: Makes the results of a plan that has written none yet, see `report_read.read_plans`.
 
     Raises:
         HfLongSeqError: If a folder holds no result, results contradict each other, or a file is not ours to replace.
     """
     output_dir = Path(output_dir)
-    cells = Cells(read_plans([str(run) for run in runs], collect))
+    cells = Cells(read_plans([str(run) for run in runs]))
     figures, lacks = [], None
     try:
         figures = draw_all(cells)
@@ -159,7 +158,7 @@ def _replace(folder: Path, files: dict[str, bytes]) -> None:
         if (folder / name).exists() and name not in ours:
             raise HfLongSeqError(f"{folder / name} was not written by a report: choose another --output_dir.")
     for name, content in files.items():
-        write_bytes(folder / name, content)
+        write_whole(folder / name, content)
     for name in ours - set(files):
         (folder / name).unlink(missing_ok=True)
 
@@ -175,11 +174,3 @@ def _earlier(folder: Path) -> set[str]:
         return set()
     # a name is only ever one that a report would write
     return {name for name in names if ".." not in name and not Path(name).is_absolute()}
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that readers see the old content or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(content)
-    os.replace(partial, path)

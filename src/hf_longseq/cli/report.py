@@ -5,7 +5,6 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 from hf_longseq.cli.options import Parser, normalise
 from hf_longseq.errors import HfLongSeqError
@@ -35,7 +34,7 @@ def run(argv: list[str]) -> None:
 
         if len(options.runs) > 1 or options.output_dir is not None:
             raise HfLongSeqError("--collect_to copies one plan and writes no report: leave --output_dir out.")
-        files = collect_to(options.runs[0], options.collect_to, name=options.name, collect=_collect)
+        files = collect_to(options.runs[0], options.collect_to, name=options.name)
         print(f"copied:  {'  '.join(str(Path(options.collect_to) / name) for name in files)}")
         return
     if options.name is not None:
@@ -47,15 +46,9 @@ def run(argv: list[str]) -> None:
 
     output_dir = options.output_dir or Path(options.runs[0].rpartition("=")[2]) / "report"
     command = shlex.join(["hf-longseq", "report", *argv])
-    report = write_report(options.runs, output_dir, command=command, collect=_collect)
+    report = write_report(options.runs, output_dir, command=command)
     print(f"report:  {'  '.join(str(report.output_dir / name) for name in report.files if '/' not in name)}")
     if any("/" in name for name in report.files):
         print(f"figures: {report.output_dir / 'figures'}")
     if report.lacks:
         print(report.lacks, file=sys.stderr)
-
-
-def _collect(folder: Path) -> dict[str, Any]:
-    from hf_longseq.training.collect import collect
-
-    return collect(folder)

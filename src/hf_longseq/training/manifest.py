@@ -51,14 +51,14 @@ SECONDS_TO_DIE = 30
 UNFINISHED = re.compile(r"\..+\.\d+")
 
 
-def write_whole(path: str | os.PathLike, text: str) -> None:
-    """Write a text file so that readers see the old content or the new one, never a part."""
+def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
+    """Write a file so that readers see the old content or the new one, never a part; text is written as UTF-8."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         sync(temporary)
         os.replace(temporary, path)
         sync(path.parent)
