@@ -31,6 +31,27 @@ def send(number, at):
     return listener
 
 
+def test_the_handler_of_a_signal_tells_nothing_itself_for_the_teller_may_hold_a_lock():
+    said = []
+    stop = survival.StopOnSignal(said.append)
+    args = types.SimpleNamespace(world_size=1, output_dir="run")
+    state = types.SimpleNamespace(global_step=3, max_steps=9, is_world_process_zero=True)
+    control = types.SimpleNamespace(should_save=False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), stop:
+            signal.raise_signal(signal.SIGINT)
+            assert not said
+            stop.on_substep_end(args, state, control)
+            assert said == ["SIGINT: stopping with a checkpoint after this step (again: at once)"]
+            stop.on_step_end(args, state, control)
+            assert control.should_save and len(said) == 1
+            stop.on_save(args, state, control)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert said[1].startswith("stopped at step 3/9, saved in run;")
+
+
 @pytest.mark.parametrize("number, at", [(signal.SIGINT, 4), (signal.SIGTERM, 6)])
 def test_a_signal_saves_the_step_under_way_and_the_run_goes_on_from_it(recipe, tmp_path, number, at):
     class Terminated(Exception):

@@ -61,13 +61,13 @@ class StopOnSignal(TrainerCallback):
     them was told.
 
     Args:
-        tell: Called with a line of text when a signal came and when its checkpoint is there.
+        tell: Called with a line of text when training next looks after a signal, and when its checkpoint is there.
     """
 
     def __init__(self, tell: Callable[[str], None]):
         self.tell = tell
         self._received: int | None = None
-        self._stopping = False
+        self._announced = self._stopping = False
         self._previous: dict[int, object] = {}
 
     def __enter__(self):
@@ -88,21 +88,36 @@ class StopOnSignal(TrainerCallback):
             signal.signal(*self._previous.popitem())
 
     def _note(self, number: int, frame) -> None:
+        # Only this: what tells the user may hold a lock just now, as that of a queue, and would wait for itself.
         if self._received is not None:
             self._obey(number)
         self._received = number
-        self.tell(f"{signal.Signals(number).name}: stopping with a checkpoint after this step (again: at once)")
+
+    def _announce(self) -> None:
+        if self._received is not None and not self._announced:
+            self._announced = True
+            name = signal.Signals(self._received).name
+            self.tell(f"{name}: stopping with a checkpoint after this step (again: at once)")
 
     def _obey(self, number: int) -> None:
         self._restore()
         signal.raise_signal(number)
 
+    def on_substep_end(self, args, state, control, **kwargs):
+        self._announce()
+
+    def on_prediction_step(self, args, state, control, **kwargs):
+        self._announce()
+
     def on_step_end(self, args, state, control, **kwargs):
+        stopping = self._received is not None
         if args.world_size > 1:
             told = torch.tensor(self._received or 0, device=args.device)
             torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
-            self._received = int(told) or None
-        if self._received is not None:
+            stopping = int(told) > 0  # one that came meanwhile waits for the next step, at which all learn of it
+            self._received = int(told) or self._received
+        if stopping:
+            self._announce()
             self._stopping = control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
