@@ -65,6 +65,17 @@ def test_rows_of_several_plans_stand_in_one_table_with_the_papers_figure(tmp_pat
     assert [entry["best_beyond_noise"] for entry in written["rows"]] == [False, True, False, False, False]
 
 
+def test_variants_of_a_start_stand_below_it_in_the_order_of_their_numbers(tmp_path, figures):
+    inits = ["spt@pretrain_inputs=100", "spt@pretrain_inputs=20", "spt-causal", "spt", "scratch"]
+    rows = [row(init=init, objective="causal" if "causal" in init else "masked") for init in inits]
+    write_report([plan(tmp_path / "a", rows)], tmp_path / "out")
+    lines = [line.split(" | ")[1] for line in (tmp_path / "out/report.md").read_text().splitlines() if "51.0" in line]
+    assert lines[:5] == [
+        "from scratch", "self-pretrained, masked", "self-pretrained, masked, pretrain_inputs=20",
+        "self-pretrained, masked, pretrain_inputs=100", "self-pretrained, causal",
+    ]  # fmt: skip
+
+
 def test_nothing_is_bold_within_the_noise_or_with_one_seed(tmp_path):
     close = [row(values=(0.5, 0.6)), row("dlr", values=(0.56, 0.57))]
     single = [row(values=(0.5,)), row("dlr", values=(0.9,))]

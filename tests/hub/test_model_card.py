@@ -73,6 +73,8 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     other = {**PLAN[0], "arch": "dlr", "mean": None, "std": None}
     text = str(render_card(replace(run, comparison=[*PLAN, other]), config, "org/name", "mit", []))
     assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 0.75 ± 0.01 |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
+    named = {**run.settings, "run": {**run.settings["run"], "init": "spt-masked"}}
+    assert "after self-pretraining" in str(render_card(replace(run, settings=named), config, "org/name", "mit", []))
     assert "| s4, spt | 0 | 2 | 10 |" not in text  # other numbers of labels are in a table of their own
     assert "| labelled examples | scratch | spt |\n|---|---|---|\n| 10 | 0.3 ± 0.01 | 0.4 ± 0.01 |" in text
     assert "| 100 | 0.5 ± 0.01 | 0.75 ± 0.01 |" in text

@@ -135,6 +135,18 @@ def test_variants_of_an_architecture_stand_in_one_table(tmp_path):
     assert again["rows"][0]["values"] == results["rows"][1]["values"]
 
 
+def test_variants_of_an_arm_stand_in_one_table(tmp_path):
+    inits = ["spt", "spt@pretrain_inputs=8", "spt@span_length=4"]
+    results, done = run(tmp_path / "out", inits=inits)
+    assert [row["init"] for row in results["rows"]] == inits and len(done) == 6
+    again, done = run(tmp_path / "out", inits=[*inits, "spt@pretrain_inputs=16"])
+    assert done == {"s4-pretrain-pretrain_inputs-16-s0", "s4-spt-pretrain_inputs-16-s0"}
+    counts = [metrics_of(tmp_path / "out", f"s4-pretrain{some}-s0")["train_examples"] for some in
+              ("", "-pretrain_inputs-8", "-pretrain_inputs-16", "-span_length-4")]  # fmt: skip
+    assert counts == [64, 8, 16, 64]
+    assert all(path.is_file() for path in draw(tmp_path / "out", again))
+
+
 def test_smaller_fractions_lie_within_larger_ones_in_both_phases(tmp_path):
     run(tmp_path / "out", inits=["spt"], train_fractions=[1.0, 0.5])
     seen = {}

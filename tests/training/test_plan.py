@@ -120,8 +120,24 @@ def test_a_larger_plan_finds_the_runs_of_a_smaller_one_by_what_they_do():
 
 def test_the_fields_of_a_variant():
     assert variant_fields("s4@init_normal=0.1@bidirectional=false") == {"init_normal": 0.1, "bidirectional": False}
-    with pytest.raises(HfLongSeqError, match="ARCH@FIELD=VALUE"):
+    with pytest.raises(HfLongSeqError, match="NAME@FIELD=VALUE"):
         variant_fields("s4@init_normal")
+
+
+def test_an_arm_has_variants_in_what_pretraining_does_and_reads():
+    runs = plan(inits=("scratch", "spt-masked", "spt-masked@span_length=8@mask_ratio=0.4", "spt@pretrain_inputs=30"))
+    assert list(runs) == [
+        "s4-scratch-s0", "s4-pretrain-s0", "s4-spt-masked-s0",
+        "s4-pretrain-span_length-8-mask_ratio-0.4-s0", "s4-spt-masked-span_length-8-mask_ratio-0.4-s0",
+        "s4-pretrain-pretrain_inputs-30-s0", "s4-spt-pretrain_inputs-30-s0",
+    ]  # fmt: skip
+    spans = runs["s4-pretrain-span_length-8-mask_ratio-0.4-s0"].recipe.pretrain
+    assert (spans.span_length, spans.mask_ratio) == (8, 0.4)
+    assert runs["s4-spt-pretrain_inputs-30-s0"].recipe.data.pretrain_inputs == 30
+    assert runs["s4-spt-pretrain_inputs-30-s0"].pretrained == "s4-pretrain-pretrain_inputs-30-s0"
+    # a variant that changes nothing starts from the same pretraining
+    assert sum("pretrain-" in name for name in plan(inits=("spt", "spt@span_length=1"))) == 1
+    assert runs["s4-scratch-s0"].identity() == plan()["s4-scratch-s0"].identity()
 
 
 @pytest.mark.parametrize(
@@ -151,6 +167,12 @@ def test_a_wrong_grid_is_refused(grid, message):
     "axes, message",
     [
         ({"inits": ("spt-maskd",)}, "did you mean 'spt-masked'"),
+        ({"inits": ("scratch@span_length=8",)}, "only arms that pretrain have variants"),
+        ({"inits": ("spt@spanlength=8",)}, "did you mean 'span_length'"),
+        ({"inits": ("spt@objective=causal",)}, "objective is no option"),
+        ({"inits": ("spt@span_length",)}, "NAME@FIELD=VALUE"),
+        ({"inits": ("spt@span_length=0",)}, "span_length is 0"),
+        ({"inits": ("spt@pretrain_inputs=many",)}, "choose one of 'subset', 'all'"),
         ({"archs": ()}, "at least one"),
         ({"archs": ("s4", "s4")}, "named twice"),
         ({"seeds": (1, 1)}, "named twice"),

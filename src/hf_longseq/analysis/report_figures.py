@@ -28,6 +28,8 @@ PALETTE = {
     "spt-causal": ("#8a3fb0", "#c893ec"),
     "other-1": ("#12806a", "#4fcbb0"),
     "other-2": ("#b3305f", "#f58ab0"),
+    "other-3": ("#8a6d00", "#d8b93c"),
+    "other-4": ("#3a7d24", "#8fd06f"),
 }
 LABELS = {
     "scratch": "from scratch",
@@ -57,8 +59,10 @@ class Figure:
 
 
 def init_label(init: str) -> str:
-    """A start in words."""
-    return LABELS.get(init, init.replace("spt-", "self-pretrained, ").replace("spt", "self-pretrained"))
+    """A start in words, with the settings of a variant such as `spt-masked@span_length=8`."""
+    name, *settings = init.split("@")
+    words = LABELS.get(name, name.replace("spt-", "self-pretrained, ").replace("spt", "self-pretrained"))
+    return ", ".join([words, *settings])
 
 
 def _style(init: str, inits: Sequence[str]) -> tuple[str, str]:
@@ -68,7 +72,7 @@ def _style(init: str, inits: Sequence[str]) -> tuple[str, str]:
     if init == "spt":
         return "spt-masked", "o"
     spare = [one for one in inits if one not in PALETTE and one != "spt"]
-    return f"other-{spare.index(init) % 2 + 1}", "sv"[spare.index(init) % 2]
+    return f"other-{spare.index(init) % 4 + 1}", "svPX"[spare.index(init) % 4]
 
 
 def draw_all(cells: Cells) -> list[Figure]:

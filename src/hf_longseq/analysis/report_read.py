@@ -8,6 +8,7 @@ files lack are None here and "–" in the report.
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -106,12 +107,15 @@ class Plan:
 
 def canonical_init(init: str, objective: str | None) -> str:
     """`spt` with the objective masked is `spt-masked`: short and long plans share a row."""
-    return f"spt-{objective}" if init == "spt" and objective else init
+    name, *settings = init.split("@")
+    return "@".join([f"spt-{objective}" if name == "spt" and objective else name, *settings])
 
 
 def init_rank(init: str) -> tuple[int, str]:
-    """Order of the starts in tables and legends."""
-    return (INIT_ORDER.index(init), "") if init in INIT_ORDER else (len(INIT_ORDER), init)
+    """Order of the starts in tables and legends; variants of a start stand below it, small numbers first."""
+    name, *settings = init.split("@")
+    numbers = re.sub(r"\d+", lambda found: found[0].zfill(9), "@".join(settings))
+    return (INIT_ORDER.index(name), numbers) if name in INIT_ORDER else (len(INIT_ORDER), name + numbers)
 
 
 def read_plans(runs: Sequence[str]) -> list[Plan]:
@@ -250,7 +254,7 @@ def _validation_of_files(folder: Path, raw: dict[str, Any]) -> tuple[float, ...]
     """Validation metric per seed from `metrics/*.json`, which older folders keep beside their results."""
     found = []
     for seed in raw.get("seeds") or ():
-        path = folder / "metrics" / f"{slug(raw['arch'])}-{raw['init']}-s{seed}.json"
+        path = folder / "metrics" / f"{slug(raw['arch'])}-{slug(raw['init'])}-s{seed}.json"
         metrics = _read_json(path) if path.is_file() else {}
         value = metrics.get("validation", {}).get(metrics.get("metric"))
         if value is not None:
@@ -280,7 +284,7 @@ def _command(folder: Path) -> str | None:
 def curve_key(arch: str, init: str, fraction: float | None, several: bool) -> str:
     """Key of a row in `curves.json`; the fraction belongs to it only where the plan has several."""
     share = f"-f{fraction:g}" if several and fraction is not None else ""
-    return f"{slug(arch)}-{init}{share}"
+    return f"{slug(arch)}-{slug(init)}{share}"
 
 
 def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
@@ -295,7 +299,7 @@ def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
     curves = {}
     for row in rows:
         names = row.get("runs") or [
-            f"runs/{slug(row['arch'])}-{row['init']}-s{seed}" for seed in row.get("seeds") or ()
+            f"runs/{slug(row['arch'])}-{slug(row['init'])}-s{seed}" for seed in row.get("seeds") or ()
         ]
         histories = [folder / name / "history.json" for name in names]
         if not histories or not all(path.is_file() for path in histories):

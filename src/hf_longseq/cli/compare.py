@@ -66,7 +66,8 @@ def add_plan_options(parser: Parser) -> None:
     plan.add_argument("--archs", nargs="+", help="architectures, or variants such as s4@init_normal=0.1")
     plan.add_argument(
         "--inits", nargs="+", default=["scratch", "spt"],
-        help="of scratch spt spt-masked spt-causal scratch-tied [scratch spt]",
+        help="of scratch spt spt-masked spt-causal scratch-tied, or variants such as spt-masked@span_length=16 or "
+        "spt@pretrain_inputs=100 [scratch spt]",
     )  # fmt: skip
     plan.add_argument("--seeds", "--seed", dest="seeds", nargs="+", default=["0"], help="one run of each per seed [0]")
     plan.add_argument(

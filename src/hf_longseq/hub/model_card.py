@@ -158,7 +158,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
     task, arch = settings["data"]["task"], settings["model"]["arch"]
     section = settings["pretrain" if run.phase == "pretrain" else "finetune"]
     pretraining = run.pretraining["pretrain"] if run.pretraining else section if run.phase == "pretrain" else None
-    from_spt = settings["run"].get("init") == "spt"
+    from_spt = self_pretrained(run)
     about = describe_data(run)
     splits = run.data.get("splits", {})
     return {
@@ -239,6 +239,11 @@ def label_scarcity(run: Run) -> dict[str, Any] | None:
     return {"inits": inits, "rows": [(count, [cells.get((count, init), "-") for init in inits]) for count in counts]}
 
 
+def self_pretrained(run: Run) -> bool:
+    """Whether the run is an arm that began with self-pretraining: `spt`, `spt-masked`, ..."""
+    return str(run.settings["run"].get("init")).startswith("spt")
+
+
 def summary(run: Run, head: str, arch: str) -> str:
     """One paragraph: what this is."""
     task = run.settings["data"]["task"]
@@ -247,7 +252,7 @@ def summary(run: Run, head: str, arch: str) -> str:
             f"{arch}, self-pretrained on the inputs of {task}, without labels, by hf-longseq. It opens under its own "
             "head, as a base model, and as a classifier with a new head to be fine-tuned."
         )
-    start = "after self-pretraining on the same data" if run.settings["run"].get("init") == "spt" else "from scratch"
+    start = "after self-pretraining on the same data" if self_pretrained(run) else "from scratch"
     return f"{arch}, trained for {task} {start}, by hf-longseq."
 
 

@@ -10,6 +10,9 @@ A plan is the product of architectures, initialisations, fractions of the traini
     spt-causal     the same with the causal objective, and with a model that only looks back
     scratch-tied   P + F supervised steps: what the labels alone make of the steps that pretraining took
 
+An arm that pretrains may have variants with other settings of pretraining: `spt-masked@span_length=16`,
+`spt-masked@pretrain_inputs=100`.
+
 `compute_tied` takes the P steps out of the F of every `spt` run instead, so that all runs take F steps.
 """
 
@@ -50,10 +53,11 @@ class Axes:
 
     def __post_init__(self):
         for name in self.inits:
-            if name not in INITS:
+            if plain(name) not in INITS:
                 raise HfLongSeqError(
                     f"inits holds {name!r}{did_you_mean(name, INITS)}: choose from {', '.join(INITS)}."
                 )
+            init_settings(name)
         if not self.archs or not self.seeds or not self.inits:
             raise HfLongSeqError("a comparison needs at least one architecture, one seed and one arm: name them.")
         for name in ("archs", "inits", "seeds", "train_fractions"):
@@ -177,8 +181,8 @@ def grid_points(grid: Mapping[str, tuple], arch: str, init: str) -> list[dict[st
 def _matters(key: str, grid: Mapping[str, tuple], arch: str, init: str) -> bool:
     section, *path = key.split(".")
     if section == "model":
-        return len(path) == 1 or path[0] == plain_arch(arch)
-    if init in OBJECTIVE_OF or init == "pretrain":
+        return len(path) == 1 or path[0] == plain(arch)
+    if pretrains(init) or init == "pretrain":
         return section == "pretrain" if init == "pretrain" else section != "scratch"
     if section == "pretrain":
         return init == "scratch-tied" and key in BUDGET_KEYS
@@ -204,20 +208,53 @@ def with_settings(recipe: Recipe, changes: Raw) -> Recipe:
     return Recipe.load(recipe, changes, arch=recipe.model.arch) if changes else recipe
 
 
-def plain_arch(label: str) -> str:
-    """The architecture of a variant: `s4` of `s4@init_normal=0.1`."""
+def plain(label: str) -> str:
+    """The architecture or arm of a variant: `s4` of `s4@init_normal=0.1`."""
     return label.split("@")[0]
 
 
 def variant_fields(label: str) -> dict[str, Any]:
-    """Fields of the model section that a variant changes: `s4@init_normal=0.1@bidirectional=false`."""
+    """The settings that a variant changes: those of the model section for `s4@init_normal=0.1@bidirectional=false`."""
     fields = {}
     for word in label.split("@")[1:]:
         name, equals, text = word.partition("=")
         if not name or not equals:
-            raise HfLongSeqError(f"architecture {label!r}: write ARCH@FIELD=VALUE, as s4@init_normal=0.1.")
+            raise HfLongSeqError(f"variant {label!r}: write NAME@FIELD=VALUE, as s4@init_normal=0.1.")
         fields[name] = _scalar(text)
     return fields
+
+
+def pretrains(init: str) -> bool:
+    """Whether an arm begins with self-pretraining."""
+    return plain(init) in OBJECTIVE_OF
+
+
+def objective_of(init: str) -> str | None:
+    """The objective that an arm names; None for the recipe's, and for arms without pretraining."""
+    return OBJECTIVE_OF.get(plain(init))
+
+
+def init_settings(init: str) -> Raw:
+    """What the variant of an arm changes: options of pretraining, or the number of inputs that it reads.
+
+    Raises:
+        HfLongSeqError: If the arm does not pretrain, or pretraining has no such option.
+    """
+    fields = variant_fields(init)
+    if fields and not pretrains(init):
+        raise HfLongSeqError(
+            f"inits holds {init!r}: only arms that pretrain have variants, as spt-masked@span_length=8."
+        )
+    known = [option.name for option in section_options(SECTIONS["pretrain"]) if option.name != "objective"]
+    changes: dict[str, dict] = {}
+    for name, value in fields.items():
+        if name not in (*known, "pretrain_inputs"):
+            raise HfLongSeqError(
+                f"inits holds {init!r}, and {name} is no option of pretraining"
+                f"{did_you_mean(name, [*known, 'pretrain_inputs'])}: see `hf-longseq pretrain --help`."
+            )
+        changes.setdefault("data" if name == "pretrain_inputs" else "pretrain", {})[name] = value
+    return changes
 
 
 def fraction_of(section: DataSection, fraction: float | None, num_train_examples: int) -> DataSection:
@@ -273,27 +310,27 @@ class Planner:
         return list(self.runs.values())
 
     def _add_arm(self, arch: str, init: str, seed: int, fraction: float | None, point: dict, score_test: bool):
-        recipe = with_point(self.load(arch, OBJECTIVE_OF.get(init)), point)
+        recipe = with_point(with_settings(self.load(arch, objective_of(init)), init_settings(init)), point)
         whole = recipe.data
         recipe = replace(recipe, data=fraction_of(whole, fraction, self.num_train_examples))
         labelled = self.count(recipe.data)[1]
         pretraining = self._pretraining(arch, init, seed, fraction, point, recipe, whole)
-        section = "finetune" if init in OBJECTIVE_OF else "scratch"
+        section = "finetune" if pretrains(init) else "scratch"
         steps = getattr(recipe, section).steps(labelled)
         if init == "scratch-tied":
             steps += pretraining.steps
-        elif self.axes.compute_tied and init in OBJECTIVE_OF:
+        elif self.axes.compute_tied and pretrains(init):
             if steps <= pretraining.steps:
                 raise HfLongSeqError(
                     f"compute_tied takes the {pretraining.steps} steps of pretraining out of the {steps} of "
                     f"fine-tuning of {arch}, and none is left: pretrain for fewer steps, or fine-tune for more."
                 )
             steps -= pretraining.steps
-        if init == "scratch-tied" or (self.axes.compute_tied and init in OBJECTIVE_OF):
+        if init == "scratch-tied" or (self.axes.compute_tied and pretrains(init)):
             recipe = replace(recipe, **{section: replace(getattr(recipe, section), max_steps=steps)})
-        started = self._add(pretraining) if init in OBJECTIVE_OF else None
+        started = self._add(pretraining) if pretrains(init) else None
         several = {key: value for key, value in point.items() if len(self.axes.grid[key]) > 1}
-        name = "-".join([slug(arch), init, *self._parts(fraction, several), f"s{seed}"])
+        name = "-".join([slug(arch), slug(init), *self._parts(fraction, several), f"s{seed}"])
         run = Run(name, "finetune", arch, init, seed, fraction, point, recipe, steps, labelled)
         self._add(replace(run, pretrained=started, score_test=score_test))
 
@@ -304,8 +341,9 @@ class Planner:
             recipe, fraction = replace(recipe, data=whole), None
         inputs = self.count(recipe.data)[0]
         several = {key: value for key, value in mine.items() if len(self.axes.grid[key]) > 1}
-        marked = init != "spt" and recipe.pretrain.objective == "causal"
-        words = [slug(arch), "pretrain", *(["causal"] if marked else []), *self._parts(fraction, several), f"s{seed}"]
+        marked = plain(init) != "spt" and recipe.pretrain.objective == "causal"
+        words = [slug(arch), "pretrain", *(["causal"] if marked else []), *map(slug, init.split("@")[1:])]
+        words += [*self._parts(fraction, several), f"s{seed}"]
         steps = recipe.pretrain.steps(inputs)
         return Run("-".join(words), "pretrain", arch, "pretrain", seed, fraction, mine, recipe, steps, inputs)
 

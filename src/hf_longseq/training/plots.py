@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of a comparison: validation over the steps, and the test metric of each arm (needs matplotlib)."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from hf_longseq.metrics import PERCENT
 from hf_longseq.training import manifest
+from hf_longseq.training.plan import plain
 
 COLOURS = {
     "scratch": "#7f7f7f",
@@ -24,6 +26,25 @@ LABELS = {
     "spt-masked": "self-pretrained, masked",
     "spt-causal": "self-pretrained, causal",
 }
+
+
+def colours_of(inits: Iterable[str]) -> dict[str, tuple]:
+    """A colour per arm: variants of one arm are shades of its colour, by turns lighter and darker."""
+    from matplotlib.colors import to_rgb
+
+    shades: dict[str, int] = {}
+    colours = {}
+    for init in dict.fromkeys(inits):
+        name = plain(init)
+        shade = shades[name] = shades.get(name, -1) + 1
+        towards, amount = (1.0 if shade % 2 else 0.0), 1 - 0.65 ** ((shade + 1) // 2)
+        colours[init] = tuple((1 - amount) * part + amount * towards for part in to_rgb(COLOURS[name]))
+    return colours
+
+
+def label_of(init: str) -> str:
+    """An arm in words."""
+    return ", ".join([LABELS[plain(init)], *init.split("@")[1:]])
 
 
 def draw(output_dir: Path, results: dict[str, Any]) -> list[Path]:
@@ -60,11 +81,12 @@ def _learning_curves(pyplot, output_dir: Path, results: dict[str, Any]):
         len(fractions), len(archs), figsize=(5.2 * len(archs), 0.6 + 3.5 * len(fractions)), squeeze=False,
         sharey=True, layout="constrained",
     )  # fmt: skip
+    colours = colours_of(_values(results, "init"))
     for line, fraction in zip(axes, fractions, strict=True):
         for axis, arch in zip(line, archs, strict=True):
             for row in results["rows"]:
                 if row["arch"] == arch and row.get("fraction") == fraction:
-                    _curve(axis, output_dir, row, f"eval_{metric}", scale)
+                    _curve(axis, output_dir, row, f"eval_{metric}", scale, colours[row["init"]])
             axis.set_title(arch if fraction is None else f"{arch}, {100 * fraction:g} % of the labels")
             axis.set_xlim(left=0)
             axis.grid(alpha=0.25)
@@ -80,14 +102,13 @@ def _learning_curves(pyplot, output_dir: Path, results: dict[str, Any]):
     return figure
 
 
-def _curve(axis, output_dir: Path, row: dict[str, Any], name: str, scale: float) -> None:
+def _curve(axis, output_dir: Path, row: dict[str, Any], name: str, scale: float, colour: tuple) -> None:
     folders = [output_dir / run for run in row.get("runs") or _named_by_seed(row)]
     curves = [read_curve(folder, name) for folder in folders]
     # Pretraining's steps count: the curve of fine-tuning begins where they end.
     steps = row["pretrain_steps"] + np.array(curves[0][0])
     values = scale * np.array([curve[1] for curve in curves])
-    mean, colour = values.mean(0), COLOURS[row["init"]]
-    axis.plot(steps, mean, color=colour, marker="o", markersize=3, label=LABELS[row["init"]])
+    axis.plot(steps, values.mean(0), color=colour, marker="o", markersize=3, label=label_of(row["init"]))
     if len(curves) > 1:
         axis.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
     if row["pretrain_steps"]:
@@ -115,7 +136,8 @@ def _bars(pyplot, results: dict[str, Any]):
     """A group of bars per architecture, and per fraction where there are several."""
     rows = {(row["arch"], row.get("fraction"), row["init"]): row for row in results["rows"]}
     groups = list(dict.fromkeys(key[:2] for key in rows))
-    inits = [init for init in COLOURS if any(key[2] == init for key in rows)]
+    inits = sorted(dict.fromkeys(key[2] for key in rows), key=lambda init: list(COLOURS).index(plain(init)))
+    colours = colours_of(inits)
     metric = results["metric"]
     scale = 100.0 if metric in PERCENT else 1.0
     figure, axis = pyplot.subplots(figsize=(2.2 + 1.6 * len(groups), 3.8))
@@ -127,7 +149,7 @@ def _bars(pyplot, results: dict[str, Any]):
                 places.append(place + (index - (len(inits) - 1) / 2) * width)
                 chosen.append(rows[(*group, init)])
         heights = [scale * row["mean"] for row in chosen]
-        axis.bar(places, heights, width * 0.92, color=COLOURS[init], label=LABELS[init],
+        axis.bar(places, heights, width * 0.92, color=colours[init], label=label_of(init),
                  yerr=[scale * row["std"] for row in chosen], capsize=3, error_kw={"linewidth": 1})  # fmt: skip
         for place, row in zip(places, chosen, strict=True):
             dots = [scale * value for value in row["values"]]

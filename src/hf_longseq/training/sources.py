@@ -14,7 +14,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import manifest
 from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.collect import PLAN
-from hf_longseq.training.plan import OBJECTIVE_OF, Axes, Load, plain_arch, variant_fields, with_settings
+from hf_longseq.training.plan import Axes, Load, objective_of, plain, variant_fields, with_settings
 from hf_longseq.training.recipe import Raw, Recipe, architectures_of, joint_settings, read_recipe
 
 # (name in the plan, objective or None for the recipe's own) -> settings
@@ -29,7 +29,7 @@ def recipe_loader(source: "str | Path | Raw | None", overrides: Raw | None, tiny
 
     @functools.cache
     def load(name: str, objective: str | None) -> Recipe:
-        arch, own = _of_name(raw, name) if source is not None or not task else shipped_recipe(task, plain_arch(name))
+        arch, own = _of_name(raw, name) if source is not None or not task else shipped_recipe(task, plain(name))
         recipe = Recipe.load(own, overrides, arch=arch, objective=objective, tiny=tiny)
         return with_settings(recipe, {"model": variant_fields(name)} if "@" in name else {})
 
@@ -40,7 +40,7 @@ def _of_name(raw: Raw, name: str) -> tuple[str, Raw]:
     """An architecture, and the recipe as it reads it under the name that `resolved.yaml` of a comparison gives it."""
     model = raw.get("model") or {}
     named = {key: value["arch"] for key, value in model.items() if isinstance(value, dict) and "arch" in value}
-    arch = named.get(name, plain_arch(name))
+    arch = named.get(name, plain(name))
     sections = {}
     for section, values in raw.items():
         sections[section] = {key: value for key, value in (values or {}).items() if key not in named}
@@ -77,7 +77,7 @@ def run_section(command: str, axes: Axes) -> Raw:
 
 def base_recipes(axes: Axes, load: Load) -> Bases:
     """The recipe of each architecture and objective of the plan, all on the same data."""
-    objectives = dict.fromkeys([None, *(OBJECTIVE_OF.get(init) for init in axes.inits)])
+    objectives = dict.fromkeys([None, *map(objective_of, axes.inits)])
     bases = {(arch, objective): load(arch, objective) for arch in axes.archs for objective in objectives}
     section = bases_data(bases)
     if any(recipe.data != section for recipe in bases.values()):
@@ -116,7 +116,7 @@ def admit_extension(output_dir: Path, settings: Raw, bases: Bases) -> None:
     known = old.get("archs") or architectures_of(found)
     if not set(known) <= {arch for arch, _ in bases}:
         return
-    used = dict.fromkeys([None, *(OBJECTIVE_OF.get(init) for init in old.get("inits") or [])])
+    used = dict.fromkeys([None, *map(objective_of, old.get("inits") or [])])
     pairs = [(arch, objective) for arch in known for objective in used]
     try:  # an option that this version has and an earlier one had not is at its default there
         load, _ = recipe_loader(found, None, tiny=False)
