@@ -14,18 +14,33 @@ data() { "$PYTHON" docs/examples/get_data.py "$1" --out runs/examples; }
 compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "runs/evidence/$name" "$@"; }
 
 case "$name" in
-bbc-bytes)
-    data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" --train_fractions 0.06,1 "$@"
+listops)
+    compare --recipe listops-tiny --archs "$four" --inits "$arms" --finetune.learning_rate 3e-3 \
+        --pretrain.eval_steps 100 --finetune.eval_steps 60 "$@"
     ;;
 smnist)
     data mnist-1024
     compare --recipe smnist --data.data_dir runs/examples --archs "$four" --inits "$arms" --train_fractions 0.05,0.2,1 \
-        --data.pretrain_inputs 1000 --model.num_hidden_layers 2 --pretrain.max_steps 600 --pretrain.learning_rate 2e-3 \
-        --finetune.max_steps 200 --finetune.learning_rate 3e-3 --finetune.eval_steps 40 --pretrain.eval_steps 150 "$@"
+        --data.pretrain_inputs 1000 --model.num_hidden_layers 2 --pretrain.max_steps 400 --pretrain.learning_rate 2e-3 \
+        --pretrain.eval_steps 200 --finetune.max_steps 150 --finetune.learning_rate 3e-3 --finetune.eval_steps 30 "$@"
+    ;;
+bbc-bytes)
+    data bbc-bytes
+    compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" "$@"
+    ;;
+wrist-sensors)
+    data wrist-sensors
+    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
+    ;;
+spans) # a third objective: whole stretches of sound are hidden
+    compare --recipe demo --inits "spt-masked,spt-masked@span_length=8,spt-masked@span_length=32" "$@"
+    ;;
+inputs) # how much unlabelled data pretraining needs, at 100 labels
+    compare --recipe demo --inits scratch spt-masked@pretrain_inputs=20 spt-masked@pretrain_inputs=100 \
+        spt-masked@pretrain_inputs=300 spt-masked "$@"
     ;;
 *)
-    echo "Name a comparison: bbc-bytes smnist" >&2
+    echo "Name a comparison: listops smnist bbc-bytes wrist-sensors spans inputs" >&2
     exit 2
     ;;
 esac
