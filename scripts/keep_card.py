@@ -1,0 +1,39 @@
+"""Puts the card of a finished run, and its checkpoint if that is small, into model_cards/ for review.
+
+python scripts/keep_card.py RUN NAME
+
+The folder is the one that `hf-longseq publish` would upload, without the model code, which is src/hf_longseq/models
+here, and without weights above 2 MB.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from hf_longseq.hub.publish import publish
+from hf_longseq.training.manifest import replace_folder
+
+CARDS = Path(__file__).parents[1] / "model_cards"
+MAX_BYTES = 2_000_000
+
+
+def main(run: str, name: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        built = Path(scratch) / name
+        publish(run, f"hf-longseq/{name}", dry_run=True, output_dir=built)
+        for path in built.glob("*.py"):
+            path.unlink()
+        for path in (built / "config.json", built / "preprocessor_config.json"):
+            if path.is_file():
+                content = {key: value for key, value in json.loads(path.read_text()).items() if key != "auto_map"}
+                path.write_text(json.dumps(content, indent=2) + "\n")
+        if (built / "model.safetensors").stat().st_size > MAX_BYTES:
+            (built / "model.safetensors").unlink()
+        replace_folder(CARDS / name, lambda fresh: [path.rename(fresh / path.name) for path in built.iterdir()])
+    kept = sum(path.stat().st_size for path in (CARDS / name).iterdir())
+    print(f"{CARDS / name}: {kept / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
