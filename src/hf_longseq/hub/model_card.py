@@ -24,7 +24,7 @@ NAMES = {
 }
 # Tasks whose input is neither text nor a series without a pipeline of its own.
 PIPELINES = {
-    "image": ("image", "pathfinder", "pathx", "pathx-256", "scifar", "smnist"),
+    "image": ("image", "pathfinder", "pathfinder-16", "pathx", "pathx-256", "scifar", "smnist"),
     "audio": ("spoken-tones", "speech-commands"),
 }
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".npy", ".npz")
@@ -157,6 +157,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
     settings, metrics, head = run.settings, run.metrics, head_of(config)
     task, arch = settings["data"]["task"], settings["model"]["arch"]
     section = settings["pretrain" if run.phase == "pretrain" else "finetune"]
+    unused = "num_train_epochs" if section.get("max_steps") else "max_steps"  # steps win
     pretraining = run.pretraining["pretrain"] if run.pretraining else section if run.phase == "pretrain" else None
     from_spt = self_pretrained(run)
     about = describe_data(run)
@@ -191,7 +192,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "splits": splits,
         "has_pretraining": run.pretraining is not None,
         "commands": commands(run),
-        "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None},
+        "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None and name != unused},
         "wall_seconds": metrics.get("wall_seconds"),
         "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
         "environment": run.environment,

@@ -37,7 +37,7 @@ def _learning_curve(pyplot, run: Run):
     scores = [(e["step"], e[f"eval_{metric}"]) for e in run.history if f"eval_{metric}" in e]
     if not any(curves.values()):
         return None
-    figure, axis = pyplot.subplots(figsize=(6, 3.4))
+    figure, axis = pyplot.subplots(figsize=(6, 3.4), layout="constrained")
     for title, points in curves.items():
         if points:
             axis.plot(*zip(*points, strict=True), label=title, linewidth=1)
@@ -48,7 +48,7 @@ def _learning_curve(pyplot, run: Run):
         right = axis.twinx()
         lines += right.plot(*zip(*scores, strict=True), color="black", marker="o", ms=3, label=f"validation {metric}")
         right.set_ylabel(metric)
-    axis.legend(handles=lines, frameon=False, fontsize=8)
+    figure.legend(handles=lines, frameon=False, fontsize=8, loc="outside upper center", ncols=len(lines))
     return figure
 
 
