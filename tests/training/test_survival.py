@@ -33,7 +33,7 @@ def send(number, at):
 
 def test_the_handler_of_a_signal_tells_nothing_itself_for_the_teller_may_hold_a_lock():
     said = []
-    stop = survival.StopOnSignal(said.append)
+    stop = survival.StopOnSignal(lambda step, text: said.append(text))
     args = types.SimpleNamespace(world_size=1, output_dir="run")
     state = types.SimpleNamespace(global_step=3, max_steps=9, is_world_process_zero=True)
     control = types.SimpleNamespace(should_save=False)

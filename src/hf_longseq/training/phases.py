@@ -13,12 +13,12 @@ interrupted goes on when it is started again, and one that is finished is not re
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, set_seed
+from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
 from hf_longseq.data.processors import task_processor
@@ -45,6 +45,9 @@ from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.tracking import tracker
 from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
 from hf_longseq.training.transfer import TransferReport, load_pretrained_classifier
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def pretrain(
     collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
     settings = recipe.to_dict()
     run = {"phase": "pretrain", "seed": seed}
-    return _run(
+    job = _Job(
         Path(output_dir),
         {**{name: settings[name] for name in ("model", "data", "pretrain")}, "run": run},
         model=model,
@@ -97,11 +100,11 @@ def pretrain(
         data=data,
         metric="loss",
         callbacks=[MaskEpochCallback(collator)] if isinstance(collator, DataCollatorForMaskedDenoising) else [],
-        overwrite=overwrite,
         listener=listener,
         trainer_parts={"data_collator": collator, "eval_data_collator": eval_collator, "eval_metrics": metrics},
         extra=_transferred(report),
     )
+    return _run(job, overwrite)
 
 
 def finetune(
@@ -153,7 +156,7 @@ def finetune(
         run["init_from"] = manifest.path_from(output_dir, init_from)
         run["init_weights"] = manifest.weights_hash(init_from)
     settings = recipe.to_dict()
-    return _run(
+    job = _Job(
         Path(output_dir),
         {"model": settings["model"], "data": settings["data"], "finetune": _plain(section), "run": run},
         model=model,
@@ -161,8 +164,6 @@ def finetune(
         train=data.labelled,
         data=data,
         metric=data.spec.metric,
-        callbacks=[],
-        overwrite=overwrite,
         listener=listener,
         trainer_parts={"data_collator": collator, "eval_metrics": metrics},
         test=data.test,
@@ -173,6 +174,7 @@ def finetune(
             **_transferred(report),
         },
     )
+    return _run(job, overwrite)
 
 
 def _transferred(report: TransferReport | None) -> dict[str, Any]:
@@ -198,124 +200,160 @@ def _plain(section: PhaseSection) -> dict[str, Any]:
     return dict(vars(section))
 
 
-def _run(folder: Path, settings: dict[str, Any], listener: Listener, **parts: Any) -> RunResult:
-    """`_run_held`, with every other command kept out of the folder; of several processes one holds it and tells."""
-    section = parts["section"]
-    with tracker(section.report_to, section.section, folder), processes.holding(folder):
-        return _run_held(folder, settings, listener=listener if processes.is_main() else silent, **parts)
+@dataclass(frozen=True)
+class _Job:
+    """A run that is ready to start.
+
+    Attributes:
+        train: The examples to train on, of those of `data`.
+        metric: The validation metric by which the best checkpoint is chosen.
+        trainer_parts: Arguments of the trainer that only one of the phases has.
+        test: The split of which the result speaks, if any, and `score_test` whether it is scored.
+        extra: What `metrics.json` says besides the result.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    model: PreTrainedModel
+    section: PhaseSection
+    train: "Dataset"
+    data: TaskData
+    metric: str
+    listener: Listener
+    trainer_parts: dict[str, Any]
+    callbacks: list[TrainerCallback] = field(default_factory=list)
+    test: "Dataset | None" = None
+    score_test: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return self.section.steps(len(self.train))
+
+    @property
+    def splits(self) -> "dict[str, Dataset]":
+        """All examples that the run reads."""
+        test = {} if self.test is None else {"test": self.test}
+        return {"train": self.train, "validation": self.data.validation, **test}
+
+    def tell(self, step: int, text: str | None) -> None:
+        self.listener(self.folder.name, step, self.steps, text)
 
 
-def _run_held(
-    folder: Path,
-    settings: dict[str, Any],
-    *,
-    model,
-    section: PhaseSection,
-    train,
-    data: TaskData,
-    metric: str,
-    callbacks: list[TrainerCallback],
-    overwrite: bool,
-    listener: Listener,
-    trainer_parts: dict[str, Any],
-    test=None,
-    score_test: bool = True,
-    extra: dict[str, Any] | None = None,
-) -> RunResult:
+def _run(job: _Job, overwrite: bool) -> RunResult:
+    """Keep every other command out of the run's folder; of several processes one holds it and tells."""
+    section = job.section
+    with tracker(section.report_to, section.section, job.folder), processes.holding(job.folder):
+        return _run_held(job if processes.is_main() else replace(job, listener=silent), overwrite)
+
+
+def _run_held(job: _Job, overwrite: bool) -> RunResult:
     """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
-    run = settings["run"]
-    processes.check_enough(len(train))
-    steps = section.steps(len(train))
-    arguments = training_arguments(section, folder, steps=steps, seed=run["seed"], metric=metric)
-    used = {"train": train, "validation": data.validation, **({"test": test} if test is not None else {})}
-    record = manifest.data_record(used, data.spec, settings["data"])
-    processes.check_same("the data", record["splits"], "copy the same files to every machine.")
-    state, resumed_from, resolved = processes.by_main(lambda: _open_folder(folder, settings, record, used, overwrite))
-    processes.check_folder_is_shared(folder, manifest.RESOLVED, resolved)
-    if state == "finished":
-        listener(folder.name, steps, steps, None)
+    processes.check_enough(len(job.train))
+    seed = job.settings["run"]["seed"]
+    arguments = training_arguments(job.section, job.folder, steps=job.steps, seed=seed, metric=job.metric)
+    finished, resumed_from = _open_folder(job, overwrite)
+    if finished:
+        job.tell(job.steps, None)
         if processes.is_main():
-            shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
-        return RunResult(folder, manifest.read_json(folder / manifest.METRICS))
-
-    clock = WallClock()
-    collate = trainer_parts.get("eval_data_collator") or trainer_parts["data_collator"]
-    flops = None
-    if arguments.process_index == 0:
-        micro = min(arguments.per_device_train_batch_size, len(train))
-        flops = training_flops(model, collate, [train[row] for row in range(micro)], arguments.device)
-    use_cache = getattr(model.config, "use_cache", None)
-    trainer = LongSeqTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=train,
-        eval_dataset=data.validation,
-        ssm_learning_rate=section.ssm_learning_rate,
-        group_by_length=section.group_by_length,
-        callbacks=[
-            clock,
-            ProgressReport(folder.name, listener, metric),
-            stop := survival.StopOnSignal(lambda text: listener(folder.name, trainer.state.global_step, steps, text)),
-            survival.StopOnNaN(section.section),
-            *callbacks,
-        ],
-        **trainer_parts,
-    )
-    trainer.remove_callback(PrinterCallback)
-    try:
-        with stop:
-            trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
-        scored = test is not None and score_test
-        test_metrics = (
-            metrics_without_prefix(trainer.evaluate(test, metric_key_prefix="test"), "test") if scored else {}
-        )
-    except ValueError:
-        # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
-        if processes.is_main() and checkpoints.last_checkpoint(folder) is None:
-            manifest.empty_folder(folder)
-        raise
+            shutil.rmtree(job.folder / manifest.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
+        return RunResult(job.folder, manifest.read_json(job.folder / manifest.METRICS))
+    flops = _flops_per_example(job, arguments) if arguments.process_index == 0 else None
+    use_cache = getattr(job.model.config, "use_cache", None)
+    trainer, test_metrics = _train(job, arguments, resumed_from)
     if use_cache is not None:
         trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
-    examples_seen = steps * section.global_batch_size
-    result = {
-        **run,
-        "task": settings["data"]["task"],
-        "arch": settings["model"]["arch"],
-        "metric": metric,
-        "validation": best_validation(trainer),
-        **({"test": test_metrics} if scored else {}),
-        "best_step": trainer.state.best_global_step,
-        "steps": steps,
-        "train_examples": len(train),
-        "examples_seen": examples_seen,
-        "flops": None if flops is None else flops * examples_seen,
-        "num_parameters": trainer.model.num_parameters(),
-        "wall_seconds": _wall_seconds(trainer),
-        **(extra or {}),
-    }
-    if test is not None:
-        result |= _chance(result, data, section, lambda text: listener(folder.name, steps, steps, text))
+    result = _result(job, trainer, flops, test_metrics)
     model = trainer.whole_model()
     if trainer.is_world_process_zero():
-        _finish(trainer, model, folder, result, data.spec)
+        _finish(trainer, model, job.folder, result, job.data.spec)
     processes.wait()  # none may look for the result before it is there
-    return RunResult(folder, result)
+    return RunResult(job.folder, result)
 
 
-def _open_folder(
-    folder: Path, settings: dict[str, Any], record: dict[str, Any], used: dict[str, Any], overwrite: bool
-) -> tuple[str, Path | None, str]:
-    """Claim a run's folder and record where it runs and on what: its state, the checkpoint to go on from, settings."""
-    state = manifest.claim_folder(folder, settings, overwrite)
+def _open_folder(job: _Job, overwrite: bool) -> tuple[bool, Path | None]:
+    """Claim the run's folder, the same in all processes: whether it is finished, and the checkpoint to go on from."""
+    record = manifest.data_record(job.splits, job.data.spec, job.settings["data"])
+    processes.check_same("the data", record["splits"], "copy the same files to every machine.")
+    state, resumed_from, resolved = processes.by_main(lambda: _claim(job, record, overwrite))
+    processes.check_folder_is_shared(job.folder, manifest.RESOLVED, resolved)
+    return state == "finished", resumed_from
+
+
+def _claim(job: _Job, record: dict[str, Any], overwrite: bool) -> tuple[str, Path | None, str]:
+    """Record where a run takes place and on what: its state, the checkpoint to go on from, its settings as written."""
+    folder = job.folder
+    state = manifest.claim_folder(folder, job.settings, overwrite)
     resolved = (folder / manifest.RESOLVED).read_text(encoding="utf-8")
     if state == "finished":
         return state, None, resolved
     _check_same_data(folder, record)
     manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
     manifest.write_json(folder / manifest.DATA, record)
-    if "source_row" in used["train"].column_names:
-        manifest.write_splits(folder / manifest.SPLITS, used)
+    if "source_row" in job.train.column_names:
+        manifest.write_splits(folder / manifest.SPLITS, job.splits)
     return state, checkpoints.last_checkpoint(folder) if state == "resume" else None, resolved
+
+
+def _flops_per_example(job: _Job, arguments: TrainingArguments) -> float | None:
+    """Floating-point operations of training on one example, counted on a batch that changes no collator's state."""
+    collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
+    micro = min(arguments.per_device_train_batch_size, len(job.train))
+    return training_flops(job.model, collator, [job.train[row] for row in range(micro)], arguments.device)
+
+
+def _train(
+    job: _Job, arguments: TrainingArguments, resumed_from: Path | None
+) -> tuple[LongSeqTrainer, dict[str, float] | None]:
+    """Train to the end; the trainer with the chosen weights, and their test metrics, if these are wanted."""
+    stop = survival.StopOnSignal(job.tell)
+    progress = ProgressReport(job.folder.name, job.listener, job.metric)
+    trainer = LongSeqTrainer(
+        model=job.model,
+        args=arguments,
+        train_dataset=job.train,
+        eval_dataset=job.data.validation,
+        ssm_learning_rate=job.section.ssm_learning_rate,
+        group_by_length=job.section.group_by_length,
+        callbacks=[WallClock(), progress, stop, survival.StopOnNaN(job.section.section), *job.callbacks],
+        **job.trainer_parts,
+    )
+    trainer.remove_callback(PrinterCallback)
+    try:
+        with stop:
+            trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
+        if job.test is None or not job.score_test:
+            return trainer, None
+        return trainer, metrics_without_prefix(trainer.evaluate(job.test, metric_key_prefix="test"), "test")
+    except ValueError:
+        # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
+        if processes.is_main() and checkpoints.last_checkpoint(job.folder) is None:
+            manifest.empty_folder(job.folder)
+        raise
+
+
+def _result(
+    job: _Job, trainer: LongSeqTrainer, flops: float | None, test_metrics: dict[str, float] | None
+) -> dict[str, Any]:
+    """The content of `metrics.json`; `flops` are those of one example."""
+    examples_seen = job.steps * job.section.global_batch_size
+    result = {
+        **job.settings["run"],
+        "task": job.settings["data"]["task"],
+        "arch": job.settings["model"]["arch"],
+        "metric": job.metric,
+        "validation": best_validation(trainer),
+        **({} if test_metrics is None else {"test": test_metrics}),
+        "best_step": trainer.state.best_global_step,
+        "steps": job.steps,
+        "train_examples": len(job.train),
+        "examples_seen": examples_seen,
+        "flops": None if flops is None else flops * examples_seen,
+        "num_parameters": trainer.model.num_parameters(),
+        "wall_seconds": _wall_seconds(trainer),
+        **job.extra,
+    }
+    return result if job.test is None else {**result, **_chance(job, result)}
 
 
 def _wall_seconds(trainer: LongSeqTrainer) -> float:
@@ -345,19 +383,20 @@ def _finish(
     shutil.rmtree(folder / manifest.CHECKPOINTS, ignore_errors=True)
 
 
-def _chance(result: dict[str, Any], data: TaskData, section: PhaseSection, tell) -> dict[str, Any]:
+def _chance(job: _Job, result: dict[str, Any]) -> dict[str, Any]:
     """Whether a classifier is right no more often than one that always says the most frequent class."""
     accuracy = result["validation"].get("accuracy")
-    if data.spec.problem_type != "single_label_classification" or accuracy is None:
+    if job.data.spec.problem_type != "single_label_classification" or accuracy is None:
         return {}
-    examples = len(data.validation)
-    chance = survival.chance_of(data.validation["labels"][:])
+    examples = len(job.data.validation)
+    chance = survival.chance_of(job.data.validation["labels"][:])
     stuck = survival.at_chance(accuracy, chance, examples)
     if stuck:
-        tell(
+        job.tell(
+            job.steps,
             f"stuck at chance: validation accuracy {accuracy:.3f}, the most frequent class alone gives {chance:.3f} "
-            f"({examples} examples); give it more steps (now {result['steps']}), another {section.section}."
-            f"learning_rate (now {section.learning_rate:g}), or pretrain first (hf-longseq spt)"
+            f"({examples} examples); give it more steps (now {job.steps}), another {job.section.section}."
+            f"learning_rate (now {job.section.learning_rate:g}), or pretrain first (hf-longseq spt)",
         )
     return {"chance": chance, "stuck_at_chance": stuck}
 

@@ -61,10 +61,11 @@ class StopOnSignal(TrainerCallback):
     them was told.
 
     Args:
-        tell: Called with a line of text when training next looks after a signal, and when its checkpoint is there.
+        tell: Called with the step and a line of text when training next looks after a signal, and when its checkpoint
+            is there.
     """
 
-    def __init__(self, tell: Callable[[str], None]):
+    def __init__(self, tell: Callable[[int, str], None]):
         self.tell = tell
         self._received: int | None = None
         self._announced = self._stopping = False
@@ -93,21 +94,21 @@ class StopOnSignal(TrainerCallback):
             self._obey(number)
         self._received = number
 
-    def _announce(self) -> None:
+    def _announce(self, step: int) -> None:
         if self._received is not None and not self._announced:
             self._announced = True
             name = signal.Signals(self._received).name
-            self.tell(f"{name}: stopping with a checkpoint after this step (again: at once)")
+            self.tell(step, f"{name}: stopping with a checkpoint after this step (again: at once)")
 
     def _obey(self, number: int) -> None:
         self._restore()
         signal.raise_signal(number)
 
     def on_substep_end(self, args, state, control, **kwargs):
-        self._announce()
+        self._announce(state.global_step)
 
     def on_prediction_step(self, args, state, control, **kwargs):
-        self._announce()
+        self._announce(state.global_step)
 
     def on_step_end(self, args, state, control, **kwargs):
         stopping = self._received is not None
@@ -117,7 +118,7 @@ class StopOnSignal(TrainerCallback):
             stopping = int(told) > 0  # one that came meanwhile waits for the next step, at which all learn of it
             self._received = int(told) or self._received
         if stopping:
-            self._announce()
+            self._announce(state.global_step)
             self._stopping = control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
@@ -125,8 +126,9 @@ class StopOnSignal(TrainerCallback):
         if self._stopping or (self._received is not None and args.world_size == 1):
             if state.is_world_process_zero:
                 self.tell(
+                    state.global_step,
                     f"stopped at step {state.global_step}/{state.max_steps}, saved in {args.output_dir}; the same "
-                    "command goes on from there"
+                    "command goes on from there",
                 )
             self._obey(self._received)
 
