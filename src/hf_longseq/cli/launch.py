@@ -34,7 +34,7 @@ def take_options(command: str, argv: list[str]) -> tuple[list[str], int | None, 
     number = convert(taken["num_processes"], int, "num_processes") if "num_processes" in taken else None
     if number is not None and number < 1:
         raise HfLongSeqError(f"num_processes is {number}: give 1 or more.")
-    if (number or is_launched()) and command not in TRAINING:
+    if ((number or 1) > 1 or is_launched()) and command not in TRAINING:
         raise HfLongSeqError(
             f"{command} does not train one model with several processes: use --jobs, which shares out its runs."
         )
