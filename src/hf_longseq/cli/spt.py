@@ -31,7 +31,7 @@ def run(argv: list[str]) -> None:
     seeds = integers(options.seeds, "seeds")
 
     from hf_longseq.training import processes
-    from hf_longseq.training.comparison import INITS, spt
+    from hf_longseq.training.comparison import SPT_INITS, spt
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
     from hf_longseq.training.recipe import Recipe, architectures_of, read_recipe
 
@@ -39,7 +39,7 @@ def run(argv: list[str]) -> None:
     show_data_notes()
     raw, overrides = read_recipe(options.recipe), common_overrides(options, overrides)
     recipes = [Recipe.load(raw, overrides, arch=arch, tiny=options.tiny) for arch in architectures_of(raw, overrides)]
-    inits = listed(options.inits or INITS)
+    inits = listed(options.inits or SPT_INITS)
     announce("spt", recipes)
     with ProgressBar() as bar:
         comparison = spt(

@@ -61,9 +61,10 @@ from hf_longseq.training.sources import (
 )
 from hf_longseq.training.survival import Diverged
 
-__all__ = ["BEST", "INITS", "RESULTS", "Comparison", "collect", "compare", "results_table", "spt"]
+__all__ = ["BEST", "RESULTS", "SPT_INITS", "Comparison", "collect", "compare", "results_table", "spt"]
 
-INITS = ("scratch", "spt", "scratch-tied")
+# The arms of `spt`, in the order of its table.
+SPT_INITS = ("scratch", "spt", "scratch-tied")
 BEST = "best"
 
 
@@ -134,7 +135,7 @@ def spt(
     output_dir: str | os.PathLike,
     *,
     seeds: Sequence[int] = (0,),
-    inits: Sequence[str] = INITS,
+    inits: Sequence[str] = SPT_INITS,
     jobs: int = 1,
     overwrite: bool = False,
     listener: Listener = silent,
@@ -153,7 +154,7 @@ def spt(
     by_arch = {recipe.model.arch: recipe for recipe in recipes}
     if len(by_arch) < len(recipes):
         raise HfLongSeqError(f"archs {[recipe.model.arch for recipe in recipes]} are named twice: name each once.")
-    inits = tuple(init for init in INITS if init in inits) + tuple(init for init in inits if init not in INITS)
+    inits = tuple(init for init in SPT_INITS if init in inits) + tuple(init for init in inits if init not in SPT_INITS)
     axes = Axes(tuple(by_arch), inits, tuple(seeds))
 
     def load(arch: str, objective: str | None) -> Recipe:
