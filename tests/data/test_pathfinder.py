@@ -31,7 +31,7 @@ def test_the_circle_on_which_dashes_end_has_the_known_number_of_cells():
         for size, settings in SETTINGS.items()
         for margin in settings.margins
     }
-    assert cells == {(32, 1): 18, (64, 1): 38, (128, 2): 41, (128, 3): 49, (256, 3): 49}
+    assert cells == {(16, 1): 26, (32, 1): 18, (64, 1): 38, (128, 2): 41, (128, 3): 49, (256, 3): 49}
 
 
 def test_directions_in_which_the_original_finds_a_place():
@@ -60,13 +60,22 @@ def test_pixels_have_the_statistics_of_the_benchmark(size, count, compat, mean, 
     assert (pictures.max((1, 2)) == 255).all()
 
 
-def test_labels_are_balanced(easy):
-    assert abs(easy[1].mean() - 0.5) < 0.06
+@pytest.fixture(scope="module")
+def small():
+    """The small task of our own, which has no benchmark's statistics to meet."""
+    return draw(16, 600)
 
 
-def test_no_shortcut_by_histogram_or_single_pixels(easy):
-    pictures, labels = easy
-    histograms = np.stack([np.histogram(picture, bins=16, range=(0, 256))[0] for picture in pictures]) / 1024
+@pytest.mark.parametrize("pictures_of", ["easy", "small"])
+def test_labels_are_balanced(pictures_of, request):
+    assert abs(request.getfixturevalue(pictures_of)[1].mean() - 0.5) < 0.06
+
+
+@pytest.mark.parametrize("pictures_of", ["easy", "small"])
+def test_no_shortcut_by_histogram_or_single_pixels(pictures_of, request):
+    pictures, labels = request.getfixturevalue(pictures_of)
+    histograms = np.stack([np.histogram(picture, bins=16, range=(0, 256))[0] for picture in pictures])
+    histograms = histograms / pictures[0].size
     pixels = pictures.reshape(len(pictures), -1) / 255
     for features in (histograms, pixels):
         centred = features - features[:400].mean(0)
@@ -74,6 +83,23 @@ def test_no_shortcut_by_histogram_or_single_pixels(easy):
         weights = np.linalg.solve(ridge, centred[:400].T @ (labels[:400] - 0.5))
         accuracy = ((centred[400:] @ weights > 0) == labels[400:]).mean()
         assert abs(accuracy - 0.5) < 0.12
+
+
+def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(small):
+    pictures, labels = small
+    distances = []
+    for picture in pictures:
+        # The two brightest blocks of 3 x 3 that do not overlap.
+        blocks = np.lib.stride_tricks.sliding_window_view(picture.astype(int), (3, 3)).sum((2, 3))
+        y, x = np.unravel_index(blocks.argmax(), blocks.shape)
+        rest = blocks.copy()
+        rest[max(0, y - 2) : y + 3, max(0, x - 2) : x + 3] = 0
+        other_y, other_x = np.unravel_index(rest.argmax(), rest.shape)
+        distances.append(np.hypot(other_y - y, other_x - x))
+    distances = np.array(distances)
+    best = max(np.mean((distances < threshold) == labels) for threshold in range(3, 14))
+    assert abs(best - 0.5) < 0.08
+    assert distances[labels == 0].std() == pytest.approx(distances[labels == 1].std(), rel=0.2)
 
 
 def test_a_picture_depends_on_seed_and_number_alone():
@@ -88,19 +114,25 @@ def test_pictures_are_the_same_without_numba():
         "import sys; sys.modules['numba'] = None\n"
         "from hf_longseq.data.pathfinder import *\n"
         "import hashlib\n"
-        "for size in (32, 128):\n"
-        "    parameters = pathfinder_task(size, contour_length=6).parameters\n"
+        "for size, length in ((16, 3), (32, 6), (128, 6)):\n"
+        "    parameters = pathfinder_task(size, contour_length=length).parameters\n"
         "    pictures = [draw_example(parameters, 0, n)[0].tobytes() for n in range(5)]\n"
         "    print(hashlib.sha256(b''.join(pictures)).hexdigest())\n"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     import hashlib
 
-    expected = [hashlib.sha256(draw(size, 5, contour_length=6)[0].tobytes()).hexdigest() for size in (32, 128)]
+    lengths = {16: 3, 32: 6, 128: 6}
+    expected = [
+        hashlib.sha256(draw(size, 5, contour_length=length)[0].tobytes()).hexdigest()
+        for size, length in lengths.items()
+    ]
     assert run.stdout.split() == expected
 
 
-@pytest.mark.parametrize(("name", "steps"), [("pathfinder", 32**2), ("pathx", 128**2), ("pathx-256", 256**2)])
+@pytest.mark.parametrize(
+    ("name", "steps"), [("pathfinder", 32**2), ("pathfinder-16", 16**2), ("pathx", 128**2), ("pathx-256", 256**2)]
+)
 def test_loads_by_name_as_a_dataset(name, steps, tmp_path):
     options = {"contour_length": 4, "train_examples": 6, "eval_examples": 2, "num_workers": 1}
     splits, spec = load_task(name, cache_dir=str(tmp_path), **options)
@@ -117,6 +149,9 @@ def test_loads_by_name_as_a_dataset(name, steps, tmp_path):
         ({"contour_length": 20}, "contour_length is 20"),
         ({"margins": (9,)}, "margins is"),
         ({"num_levels": 7}, "num_levels is 7"),
+        ({"size": 16, "contour_length": 6}, "room for 2..4 dashes"),
+        ({"size": 16, "margins": (2,)}, "room for .1,. alone"),
+        ({"size": 16, "data_dir": "lra_release"}, "in no release"),
     ],
 )
 def test_impossible_parameters_are_refused(options, message, tmp_path):

@@ -9,6 +9,8 @@ innermost loops, and draws the same pictures some 50 times slower. All positions
 `occupied` (2, H, W) uint8 holds the cells taken, 255 = fully, and the same widened by the margin.
 """
 
+import math
+
 import numpy as np
 
 from hf_longseq.data.pathfinder_tables import PathfinderTables
@@ -24,6 +26,7 @@ DASH_DRAWS = 3
 DISTRACTOR_TRIES = 5
 PLACE_DRAWS = 1000
 MIN_WEIGHT = 255 * 1e-4
+FAIR_DISTANCE = 1.0  # pixels
 COLLISION = 459  # 1.8 times a full cell
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -182,6 +185,35 @@ def _begin(tables, size, y, x, direction, dashes, place):
 
 
 @_compiled
+def _distance(dash, other):
+    height, width = dash[0] - other[0], dash[1] - other[1]
+    return math.sqrt(height * height + width * width)
+
+
+@_compiled
+def _is_fair(tables, frame, paths):
+    """Whether the two long paths keep their distance everywhere, and the discs' distance tells nothing of the label.
+
+    Growing paths do not see each other's first and last dash; in a small picture these touch. There, ends also lie
+    so near that the end of one's own path could be told by its distance from the beginning.
+    """
+    for path in range(2):
+        own = _distance(paths[path, 0], paths[path, -1])
+        other = _distance(paths[path, 0], paths[1 - path, -1])
+        if abs(own - other) > FAIR_DISTANCE:
+            return False
+    first = np.zeros_like(frame[0])
+    for dash in range(paths.shape[1]):
+        y, x, stamp = paths[0, dash]
+        _cover(first, y, x, tables.half, tables.mask[stamp])
+    for dash in range(paths.shape[1]):
+        y, x, stamp = paths[1, dash]
+        if _collides(first, y, x, tables.half, tables.mask[stamp]):
+            return False
+    return True
+
+
+@_compiled
 def _draw_long_paths(occupied, frame, state, tables, size, paths, places, cumulative):
     """Try pairs of paths until both reach their full length; False if that never happens."""
     for _ in range(MAX_ATTEMPTS):
@@ -204,9 +236,11 @@ def _draw_long_paths(occupied, frame, state, tables, size, paths, places, cumula
                     complete = _grow(occupied, state, tables, paths[path], step, places[path], cumulative)
             if not complete:
                 break
-        if complete:
+        if complete and (not tables.tests_pairs or _is_fair(tables, frame, paths)):
             # Only the second path's last dash: the first one's is never occupied in the original either.
             _occupy(occupied, tables, paths[1, -1])
+            if tables.tests_pairs:
+                _occupy(occupied, tables, paths[0, -1])
             return True
         for path in range(2):
             for dash in range(step):

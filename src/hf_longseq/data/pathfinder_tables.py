@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the four Pathfinder resolutions, and everything that can be computed before the first picture.
+"""Settings of the Pathfinder resolutions, and everything that can be computed before the first picture.
 
 Coordinates are (y, x); direction a means the step (sin a, cos a); to advance by d along a, round d·sin a and d·cos a
 up to integers. Dashes occur in finitely many directions, so each is rendered once: 360 for the first dash of a path
@@ -20,7 +20,7 @@ NUM_DEGREES = 360
 
 @dataclass(frozen=True)
 class PathfinderSettings:
-    """How pictures of one resolution look (Long Range Arena, section 2.2.5, and its generation scripts).
+    """How pictures of one resolution look (Long Range Arena, section 2.2.5, and its generation scripts; 16 is ours).
 
     Args:
         size: Pixels a side.
@@ -32,6 +32,7 @@ class PathfinderSettings:
         continuity: Larger means straighter paths.
         marker_radius: Of the two discs.
         contrast, dash_contrast: Brightness of all paths, and factor for the two long ones.
+        tests_pairs: Keep only pairs of long paths that are apart everywhere and whose discs' distance tells nothing.
     """
 
     size: int
@@ -45,9 +46,11 @@ class PathfinderSettings:
     marker_radius: float
     contrast: float
     dash_contrast: float
+    tests_pairs: bool = False
 
 
 SETTINGS = {
+    16: PathfinderSettings(16, 1, 3, 1.0, (1,), 5, 1, 1.0, 1.5, 0.5, 1.0, tests_pairs=True),
     32: PathfinderSettings(32, 1, 2, 0.5, (1,), 7, 5, 1.0, 1.5, 2.0, 0.75),
     64: PathfinderSettings(64, 1, 5, 1.0, (1,), 12, 5, 1.8, 2.5, 0.8, 1.0),
     128: PathfinderSettings(128, 1, 5, 1.5, (2, 3), 20, 8, 1.8, 3.0, 0.9, 1.0),
@@ -76,6 +79,7 @@ class PathfinderTables(NamedTuple):
         away: (360, 2): steps of length `seed_distance`.
         marker: (R, R) float32: a disc.
         footprint_shift: Offset of the footprint when a beginning is searched.
+        tests_pairs: See `PathfinderSettings`.
     """
 
     pad: int
@@ -97,6 +101,7 @@ class PathfinderTables(NamedTuple):
     away: np.ndarray
     marker: np.ndarray
     footprint_shift: int
+    tests_pairs: bool
 
 
 @lru_cache
@@ -147,6 +152,7 @@ def make_tables(settings: PathfinderSettings, margin: int, lra_compat: bool) -> 
         away=np.rint(settings.seed_distance * np.stack([np.sin(degrees), np.cos(degrees)], 1)).astype(np.int64),
         marker=_marker(settings.marker_radius),
         footprint_shift=shift,
+        tests_pairs=settings.tests_pairs,
     )
 
 
@@ -208,7 +214,8 @@ def _central_square(
     settings: PathfinderSettings, footprints: np.ndarray, half: int, shift: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """First and last positions (360, 2) of a first dash whose footprint stays in the middle of the picture."""
-    first, last = 2 * settings.seed_distance, settings.size - 2 * settings.seed_distance - 1
+    first = min(2 * settings.seed_distance, settings.size // 2 - 2)
+    last = settings.size - 1 - first
     low, high = [], []
     for footprint in footprints:
         cells = np.argwhere(footprint) - half + shift

@@ -158,6 +158,13 @@ TASKS: dict[str, TaskEntry] = {
         "160,000/20,000/20,000 x 1,024 pixels",
         (("size", 32),),
     ),
+    "pathfinder-16": TaskEntry(
+        "hf_longseq.data.pathfinder:load",
+        "Pathfinder at 16 x 16 pixels with short paths, 2 classes; our own, not the benchmark's",
+        "generated",
+        "160,000/20,000/20,000 x 256 pixels",
+        (("size", 16),),
+    ),
     "pathx": TaskEntry(
         "hf_longseq.data.pathfinder:load",
         "Pathfinder at 128 x 128 pixels, 2 classes",
