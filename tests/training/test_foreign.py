@@ -1,6 +1,7 @@
 """Architectures of transformers as `hf:...`: the same commands, the same rules, tokens and values."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -16,9 +17,9 @@ from transformers import (
 
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe, evaluate, finetune, predict, pretrain, spt
+from hf_longseq.training import Recipe, evaluate, finetune, manifest, predict, pretrain, spt
 from hf_longseq.training.assembly import build_config, build_model, load_data, pretraining_class
-from hf_longseq.training.foreign import base_config, looks_back_only
+from hf_longseq.training.foreign import base_config, commit_of, looks_back_only
 from hf_longseq.training.foreign_weights import spelled, start_from_weights
 from hf_longseq.training.transfer import load_pretrained_classifier
 
@@ -328,6 +329,23 @@ def test_a_run_starts_from_pretrained_weights_and_says_so(tiny, foundation, tmp_
     run = pretrain(tiny("tags", "hf:gpt_neox", **sections), tmp_path / "run")
     assert run.metrics["transfer"]["loaded"] == len(AutoModel.from_pretrained(foundation).state_dict()) - 1
     assert base_config("hf:gpt_neox", str(foundation)).vocab_size == 40
+
+
+def test_the_commit_of_a_repository_is_recorded_and_all_of_it_read_from_there(tiny, foundation, tmp_path, monkeypatch):
+    cache, first = tmp_path / "cache" / "models--org--toy", "a" * 40
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache.parent))
+    shutil.copytree(foundation, cache / "snapshots" / first)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text(first)
+    recipe = tiny("tags", "hf:gpt_neox", pretrain={"objective": "causal", "max_steps": 1},
+                  model={"pretrained": "org/toy"})  # fmt: skip
+    build_config(recipe, load_data(recipe.data).spec)
+    assert commit_of("org/toy", None) == first
+    (cache / "refs" / "main").write_text("b" * 40)  # the branch moves on, to what this process has not begun with
+    run = pretrain(recipe, tmp_path / "run")
+    assert run.metrics["weights_commit"] == first
+    assert f"weights_commit: {first}" in (tmp_path / "run" / "resolved.yaml").read_text()
+    assert not manifest.first_difference({"run": {"weights_commit": first}}, {"run": {"weights_commit": "b" * 40}})
 
 
 def test_a_checkpoint_with_an_extra_tensor_of_the_trunk_is_refused(toy, tmp_path):

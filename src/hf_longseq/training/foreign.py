@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
@@ -132,6 +133,16 @@ def starts_from(recipe: Recipe) -> str | None:
     if not recipe.model.arch.startswith("hf:") or fields.get("pretrained") is False:
         return None
     return weights_source(recipe.model.arch, fields.get("pretrained"))
+
+
+@functools.cache
+def commit_of(source: str, revision: str | None) -> str | None:
+    """The commit of a repository whose configuration `base_config` has read; None for a folder.
+
+    It stays the same as long as the process lives, so that weights and tokenizer are of that commit too.
+    """
+    found = None if Path(source).is_dir() else try_to_load_from_cache(source, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else None
 
 
 def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:

@@ -7,6 +7,8 @@ of its spelling under the pretrained tokenizer ("[MAX", "7", or "0".."255" for g
 Pythia), the mean of the pieces where it takes several.
 """
 
+from dataclasses import replace
+
 import torch
 from transformers import AutoTokenizer, PreTrainedModel
 
@@ -14,7 +16,7 @@ from hf_longseq.data.byte_text import BYTE_ID
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.foreign import base_config, starts_from
+from hf_longseq.training.foreign import base_config, commit_of, starts_from
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.transfer import ADAPTER, Base, TransferReport, take_trunk, trunk_of
 
@@ -40,11 +42,13 @@ def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -
     config = base_config(recipe.model.arch, fields.get("pretrained"), fields.get("revision"))
     reads_values = model.config.model_type == ADAPTER and model.config.input_type == "values"
     other_vocabulary = not reads_values and config.vocab_size != spec.vocab_size
-    base = Base.load(source, f"model.pretrained {source!r}", fields.get("revision"))
+    commit = commit_of(source, fields.get("revision"))
+    revision = commit or fields.get("revision")
+    base = Base.load(source, f"model.pretrained {source!r}", revision)
     report = take_trunk(model, base, new_vocabulary=other_vocabulary, ours=False)
     if other_vocabulary:
-        _spell(model, base, _tokenizer(source, fields.get("revision")), spec)
-    return report
+        _spell(model, base, _tokenizer(source, revision), spec)
+    return replace(report, commit=commit)
 
 
 def _tokenizer(source: str, revision: str | None):

@@ -247,9 +247,9 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
         # the task says more of what a folder is for than any setting
         for key in sorted({**old, **new}, key=lambda key: key != "data"):
             inner = f"{where}.{key}" if where else str(key)
-            # A path may be spelled in several ways; run.init_weights says which checkpoint it was. Who is told of a
-            # run does not change it.
-            if inner == "run.init_from" or key == "report_to":
+            # A path may be spelled in several ways; run.init_weights says which checkpoint it was. A branch may have
+            # moved since a run began, which goes on from its own checkpoint. Who is told of a run does not change it.
+            if inner in ("run.init_from", "run.weights_commit") or key == "report_to":
                 continue
             absent = ADDED_LATER.get(key)
             difference = first_difference(old.get(key, absent), new.get(key, absent), inner)

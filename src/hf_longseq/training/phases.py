@@ -90,7 +90,7 @@ def pretrain(
     redraw_parameters(model, recipe.model.init_normal)
     collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
     settings = recipe.to_dict()
-    run = {"phase": "pretrain", "seed": seed}
+    run = {"phase": "pretrain", "seed": seed, **_commit(report)}
     job = _Job(
         Path(output_dir),
         {**{name: settings[name] for name in ("model", "data", "pretrain")}, "run": run},
@@ -151,6 +151,7 @@ def finetune(
         model = build_model(CLASSIFIER, config)
         report = start_from_weights(model, recipe, data.spec)
         redraw_parameters(model, recipe.model.init_normal)
+        run |= _commit(report)
     else:
         model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
         run["init_from"] = manifest.path_from(output_dir, init_from)
@@ -175,6 +176,11 @@ def finetune(
         },
     )
     return _run(job, overwrite)
+
+
+def _commit(report: TransferReport | None) -> dict[str, str]:
+    """What `resolved.yaml` says of weights that come from a repository, whose branch may move."""
+    return {"weights_commit": report.commit} if report is not None and report.commit else {}
 
 
 def _transferred(report: TransferReport | None) -> dict[str, Any]:
@@ -284,15 +290,18 @@ def _claim(job: _Job, record: dict[str, Any], overwrite: bool) -> tuple[str, Pat
     """Record where a run takes place and on what: its state, the checkpoint to go on from, its settings as written."""
     folder = job.folder
     state = manifest.claim_folder(folder, job.settings, overwrite)
-    resolved = (folder / manifest.RESOLVED).read_text(encoding="utf-8")
+    path = folder / manifest.RESOLVED
     if state == "finished":
-        return state, None, resolved
+        return state, None, path.read_text(encoding="utf-8")
     _check_same_data(folder, record)
+    checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
+    if checkpoint is None:
+        manifest.write_yaml(path, job.settings)  # it begins, or begins again, with the weights that are there now
     manifest.write_json(folder / manifest.ENVIRONMENT, manifest.environment())
     manifest.write_json(folder / manifest.DATA, record)
     if "source_row" in job.train.column_names:
         manifest.write_splits(folder / manifest.SPLITS, job.splits)
-    return state, checkpoints.last_checkpoint(folder) if state == "resume" else None, resolved
+    return state, checkpoint, path.read_text(encoding="utf-8")
 
 
 def _flops_per_example(job: _Job, arguments: TrainingArguments) -> float | None:
@@ -338,7 +347,7 @@ def _result(
     """The content of `metrics.json`; `flops` are those of one example."""
     examples_seen = job.steps * job.section.global_batch_size
     result = {
-        **job.settings["run"],
+        **manifest.read_resolved(job.folder)["run"],
         "task": job.settings["data"]["task"],
         "arch": job.settings["model"]["arch"],
         "metric": job.metric,

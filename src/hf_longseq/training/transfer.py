@@ -36,11 +36,15 @@ ADAPTER = "longseq_adapter"
 
 @dataclass(frozen=True)
 class TransferReport:
-    """Names of the tensors that a classifier took over, started afresh, and left behind."""
+    """Names of the tensors that a classifier took over, started afresh, and left behind.
+
+    `commit` is that of the repository they came from, if it was one.
+    """
 
     loaded: tuple[str, ...]
     new: tuple[str, ...]
     dropped: tuple[str, ...]
+    commit: str | None = None
 
     def __str__(self) -> str:
         return (
