@@ -68,6 +68,25 @@ def test_a_seed_gives_the_same_sample(variant):
 
 
 @every_variant
+@torch.no_grad()
+def test_padding_amid_a_sequence_is_the_same_in_one_pass_and_in_two(variant):
+    model, tokens = make_generator(variant).double(), prompts(batch=2)
+    for name, parameter in model.named_parameters():
+        if "position_bias" in name:  # small at first, so that a wrong offset would hardly show
+            parameter.normal_(generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(tokens)
+    mask[0, 2] = mask[1, 5:7] = 0  # before the cut, and behind it
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    whole = model(tokens, attention_mask=mask, position_ids=positions).logits
+    first = model(tokens[:, :5], attention_mask=mask[:, :5], position_ids=positions[:, :5], use_cache=True)
+    options = {"past_key_values": first.past_key_values, "position_ids": positions[:, 5:]}
+    second = model(tokens[:, 5:], attention_mask=mask, **options)
+    pieces, real = torch.cat((first.logits, second.logits), dim=1), mask.bool()
+    # recurrent kernels are computed in float32
+    torch.testing.assert_close(pieces[real], whole[real], atol=5e-5, rtol=1e-4)
+
+
+@every_variant
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_prompt_may_be_read_in_pieces(variant, size):
     model, tokens = make_generator(variant), prompts()

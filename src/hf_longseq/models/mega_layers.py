@@ -145,8 +145,8 @@ class MegaLayout:
 
     Attributes:
         chunk: positions T of a chunk; the length when there is one chunk, or when a cache is continued.
-        order_BL: index that packs real positions to the front, so that padding on the left moves no chunk; None when
-            they are there already.
+        order_BL: index that packs real positions to the front, so that padding moves no chunk and counts in no offset,
+            wherever it stands; None without padding.
         inverse_BL: index that undoes it.
         visible: which keys a row may see, broadcastable to (B C, 1, T, K), or None for all.
         offsets_BLK: position of the key less that of the row, where a cache is continued.
@@ -167,7 +167,7 @@ def plan_whole(
     size = length if chunk is None else min(chunk, length)
     chunks = -(-length // size)
     order = inverse = visible = None
-    if valid_BL is not None and chunks > 1:
+    if valid_BL is not None:
         order = torch.argsort(~valid_BL.bool(), dim=1, stable=True)
         inverse = torch.argsort(order, dim=1)
         valid_BL = valid_BL.gather(1, order)

@@ -147,11 +147,21 @@ class MegaMixer(nn.Module):
         attend = self._softmax_attention if self.config.attention_function == "softmax" else self._free_attention
         out, weights = attend(*parts, bias, visible)
         out = out.reshape(batch, chunks * size, -1)[:, :length]
-        if weights is not None and chunks > 1:
-            weights = weights.reshape(batch, chunks * size, -1)[:, :length]
         if layout.inverse_BL is not None:
-            out, weights = (x if x is None else _take(x, layout.inverse_BL) for x in (out, weights))
-        return out, weights[:, None] if weights is not None and chunks > 1 else weights
+            out = _take(out, layout.inverse_BL)
+        return out, weights if weights is None else self._in_place(weights, layout, batch, length)
+
+    def _in_place(self, weights: torch.Tensor, layout: MegaLayout, batch: int, length: int) -> torch.Tensor:
+        """Attention weights (B, 1, L, T) in the order of the input; keys of several chunks count in their chunk."""
+        inverse_BL, one_chunk = layout.inverse_BL, layout.chunk >= length
+        if one_chunk and inverse_BL is None:
+            return weights  # the very tensor that the output depends on, so that its gradient can be kept
+        weights = weights.reshape(batch, -1, weights.shape[-1])[:, :length]
+        if inverse_BL is not None:
+            weights = _take(weights, inverse_BL)
+        if one_chunk and inverse_BL is not None:
+            weights = _take(weights.mT, inverse_BL).mT
+        return weights[:, None]
 
     def _softmax_attention(self, query, key, value, bias, visible):
         bias = bias.to(query.dtype)
