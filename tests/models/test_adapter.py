@@ -5,7 +5,13 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoModelForSequenceClassification
 
-from hf_longseq.models import AdapterConfig, AdapterForPreTraining, AdapterForSequenceClassification, AdapterModel
+from hf_longseq.models import (
+    AdapterConfig,
+    AdapterForPreTraining,
+    AdapterForSequenceClassification,
+    AdapterModel,
+    S4Config,
+)
 
 SIZES = dict(hidden_size=16, num_hidden_layers=2, vocab_size=20, pad_token_id=0)
 ATTENTION = dict(SIZES, num_attention_heads=2, intermediate_size=32)
@@ -153,6 +159,22 @@ def test_wrong_inputs_are_refused(inputs, message):
 def test_a_configuration_without_a_trunk_is_refused():
     with pytest.raises(Exception, match="backbone_config is None"):
         AdapterConfig()
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("input_type", "text"),
+        ("pooling", "best"),
+        ("problem_type", "rank"),
+        ("num_levels", 1),
+        ("label_mean", [0.5]),
+    ],
+)
+def test_fields_of_inputs_and_heads_are_checked_as_in_our_own_architectures(field, value):
+    for build in (S4Config, lambda **fields: make("bert", AdapterModel, **fields)):
+        with pytest.raises(Exception, match=f"Config.{field} is"):
+            build(**{field: value})
 
 
 def test_attentions_and_hidden_states_of_the_trunk_are_returned(tmp_path):

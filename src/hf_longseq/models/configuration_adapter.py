@@ -8,7 +8,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from .configuration_longseq import require_at_least, require_choice
+from .configuration_longseq import require_inputs_and_heads
 
 
 @strict
@@ -71,12 +71,7 @@ class AdapterConfig(PreTrainedConfig):
         super().validate_architecture()
         if self.backbone_config is None:
             raise ValueError("AdapterConfig.backbone_config is None; give the configuration of the trunk.")
-        require_choice(self, "input_type", ("tokens", "values"))
-        require_choice(self, "pooling", ("mean", "max", "first", "last"))
-        require_choice(self, "pretraining_objective", ("masked", "causal"))
-        require_at_least(self, "num_channels", 1)
-        require_at_least(self, "classifier_hidden_size", 1)
-        require_at_least(self, "num_levels", 2)
+        require_inputs_and_heads(self)
 
 
 __all__ = ["AdapterConfig"]

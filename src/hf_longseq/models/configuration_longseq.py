@@ -21,6 +21,23 @@ def require_at_least(config: PreTrainedConfig, field: str, minimum: int) -> None
         raise ValueError(f"{type(config).__name__}.{field} is {value}; give a number of at least {minimum}.")
 
 
+def require_inputs_and_heads(config: PreTrainedConfig) -> None:
+    """Raise one sentence for a wrong field of those that our inputs and heads read, whatever is between them."""
+    require_choice(config, "input_type", ("tokens", "values"))
+    require_choice(config, "pooling", ("mean", "max", "first", "last"))
+    require_choice(config, "pretraining_objective", ("masked", "causal"))
+    problems = ("regression", "single_label_classification", "multi_label_classification")
+    require_choice(config, "problem_type", (None, *problems))
+    require_at_least(config, "num_channels", 1)
+    require_at_least(config, "classifier_hidden_size", 1)
+    require_at_least(config, "num_levels", 2)
+    if (config.label_mean is None) != (config.label_scale is None) or min(config.label_scale or [1.0]) <= 0:
+        raise ValueError(
+            f"{type(config).__name__}.label_mean is {config.label_mean} and label_scale {config.label_scale}; give "
+            "both, one number per target, with deviations above 0, or neither."
+        )
+
+
 @strict
 class LongSeqConfig(PreTrainedConfig):
     """Fields shared by all architectures; an architecture's own configuration adds those of its mixer.
@@ -95,25 +112,11 @@ class LongSeqConfig(PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         super().validate_architecture()
-        require_choice(self, "input_type", ("tokens", "values"))
+        require_inputs_and_heads(self)
         require_choice(self, "norm", ("layer", "rms", "batch", "scale"))
         require_choice(self, "norm_position", ("pre", "post"))
-        require_choice(self, "pooling", ("mean", "max", "first", "last"))
-        require_choice(self, "pretraining_objective", ("masked", "causal"))
-        require_choice(
-            self,
-            "problem_type",
-            (None, "regression", "single_label_classification", "multi_label_classification"),
-        )
-        for field in ("vocab_size", "num_channels", "hidden_size", "num_hidden_layers", "intermediate_size"):
+        for field in ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size"):
             require_at_least(self, field, 1)
-        require_at_least(self, "classifier_hidden_size", 1)
-        require_at_least(self, "num_levels", 2)
-        if (self.label_mean is None) != (self.label_scale is None) or min(self.label_scale or [1.0]) <= 0:
-            raise ValueError(
-                f"{type(self).__name__}.label_mean is {self.label_mean} and label_scale {self.label_scale}; give "
-                "both, one number per target, with deviations above 0, or neither."
-            )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"{type(self).__name__}.dropout is {self.dropout}; give a probability in [0, 1).")
         if self.pretraining_objective == "causal" and self.bidirectional:

@@ -112,8 +112,10 @@ def can_check(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
 
 
-def check_token_ids(input_ids: torch.Tensor, vocab_size: int) -> None:
-    """Raise ValueError for ids outside [0, vocab_size)."""
+def check_token_ids(input_ids: torch.Tensor | None, vocab_size: int) -> None:
+    """Raise ValueError for ids that are missing, or outside [0, vocab_size)."""
+    if input_ids is None:
+        raise ValueError("this model reads tokens; pass input_ids (or inputs_embeds), not input_values.")
     if can_check(input_ids) and input_ids.numel():
         low, high = (int(bound) for bound in torch.aminmax(input_ids))
         if low < 0 or high >= vocab_size:

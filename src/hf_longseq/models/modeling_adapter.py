@@ -111,15 +111,11 @@ class AdapterModel(AdapterPreTrainedModel):
         bool_masked_pos = kwargs.pop("bool_masked_pos", None)
         kwargs.pop("use_cache", None)
         if inputs_embeds is None and self.config.input_type == "values":
-            if input_values is None:
-                raise ValueError("this model reads real values; pass input_values (or inputs_embeds), not input_ids.")
             dtype = self.embed_values.weight.dtype
             inputs_embeds = self.embed_values(
                 flagged_values(input_values, bool_masked_pos, self.config.num_channels, dtype)
             )
         if inputs_embeds is None:
-            if input_ids is None:
-                raise ValueError("this model reads tokens; pass input_ids (or inputs_embeds), not input_values.")
             check_token_ids(input_ids, self.config.vocab_size)
             kwargs["input_ids"] = input_ids
         else:

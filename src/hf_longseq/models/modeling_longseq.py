@@ -182,13 +182,9 @@ class LongSeqModel(LongSeqPreTrainedModel):
     ) -> torch.Tensor:
         """Token ids (B, L), or values (B, L, C) or (B, L) with flags (B, L), to (B, L, H)."""
         if self.config.input_type == "tokens":
-            if input_ids is None:
-                raise ValueError("this model reads tokens; pass input_ids (or inputs_embeds), not input_values.")
-            check_lengths(input_ids.shape[1], None)
             check_token_ids(input_ids, self.config.vocab_size)
+            check_lengths(input_ids.shape[1], None)
             return self.embed_tokens(input_ids)
-        if input_values is None:
-            raise ValueError("this model reads real values; pass input_values (or inputs_embeds), not input_ids.")
         dtype = self.embed_values.weight.dtype
         return self.embed_values(flagged_values(input_values, bool_masked_pos, self.config.num_channels, dtype))
 
@@ -266,9 +262,11 @@ class LongSeqModel(LongSeqPreTrainedModel):
 
 
 def flagged_values(
-    input_values: torch.Tensor, bool_masked_pos: torch.Tensor | None, num_channels: int, dtype: torch.dtype
+    input_values: torch.Tensor | None, bool_masked_pos: torch.Tensor | None, num_channels: int, dtype: torch.dtype
 ) -> torch.Tensor:
     """Values (B, L, C), or (B, L) of one channel, with the mask flag as one more channel: (B, L, C + 1)."""
+    if input_values is None:
+        raise ValueError("this model reads real values; pass input_values (or inputs_embeds), not input_ids.")
     if input_values.ndim == 2:
         input_values = input_values[..., None]
     check_values(input_values, num_channels)
