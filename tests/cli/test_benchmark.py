@@ -46,6 +46,8 @@ def test_a_row_that_was_not_run_says_why():
         (["oops"], "did you mean 'ops'"),
         (["ops", "--arch", "rwkv"], "no contestant 'rwkv'"),
         (["ops", "--length", "long"], "length"),
+        (["ops", "--recipe", "listops/s4"], "--recipe belongs to `benchmark train`"),
+        (["train", "--recipe", "listops/s5000"], "there is no recipe"),
         (["ops", "--lenght", "5"], "did you mean '--length'"),
     ],
 )

@@ -36,6 +36,8 @@ def run(argv: list[str]) -> None:
     if options.out and Path(options.out).exists():
         raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
     lengths = integers(options.length, "length") if options.length else None
+    if options.recipe and (options.what != "train" or options.arch or len(lengths or [0]) > 1):
+        raise HfLongSeqError("--recipe belongs to `benchmark train`, without --arch, and takes one --length at most.")
 
     import torch
 
@@ -46,8 +48,9 @@ def run(argv: list[str]) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
-    print(f"hf-longseq {machine['hf_longseq']}: {WHAT[options.what]} ({_device(options.device)})", file=sys.stderr)
-    rows = _measure(options, lengths)
+    what = "one optimiser step of recipes, from scratch" if options.recipe else WHAT[options.what]
+    print(f"hf-longseq {machine['hf_longseq']}: {what} ({_device(options.device)})", file=sys.stderr)
+    rows = _measure_recipes(options, lengths) if options.recipe else _measure(options, lengths)
     print(table(rows))
     if options.out:
         machine["gpu"] = "; ".join(machine["gpu"])
@@ -60,6 +63,7 @@ def _parser() -> Parser:
     parser = Parser(prog="hf-longseq benchmark", description=f"What to measure: {lines}.")
     parser.add_argument("what", choices=list(WHAT), help="what to measure")
     parser.add_argument("--arch", nargs="+", help="contestants, for example s4 attention_sdpa [all]")
+    parser.add_argument("--recipe", nargs="+", help="training: minutes per epoch of these, with the official figures")
     parser.add_argument("--length", nargs="+", help="sequence lengths [three; 1k to 64k with --full]")
     parser.add_argument("--batch_size", type=int, help="sequences at once [1; training 4]")
     parser.add_argument("--repeats", type=int, help="timed runs after the warm-up [3; 5 with --full; 32 tokens]")
@@ -121,6 +125,23 @@ def _measure(options, lengths: list[int] | None) -> list[dict]:
     return rows
 
 
+def _measure_recipes(options, lengths: list[int] | None) -> list[dict]:
+    from hf_longseq.analysis.benchmark_epoch import benchmark_epoch
+
+    names = [name for word in options.recipe for name in word.split(",") if name]
+    rows = benchmark_epoch(
+        names,
+        options.device,
+        options.batch_size,
+        lengths[0] if lengths else None,
+        options.repeats or 3,
+        60.0 if options.full else 12.0,
+        _show_progress,
+    )
+    _show_progress("")
+    return rows
+
+
 def _show_progress(line: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
@@ -134,7 +155,8 @@ def _device(name: str) -> str:
 
 def table(rows: list[dict]) -> str:
     """Rows as aligned text; times in milliseconds."""
-    extra = [name for name in ("cache_mib", "prompt_seconds") if name in rows[0]]
+    extra = ("cache_mib", "prompt_seconds", "minutes_per_epoch", "official_minutes")
+    extra = [name for name in extra if name in rows[0]]
     titles = [name.replace("_", " ").replace("mib", "MiB") for name in extra]
     lines = [["length", "batch", "", "median ms", "fastest ms", "CPU ms", "peak MiB", *titles]]
     for row in rows:
