@@ -15,6 +15,8 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
+from tqdm import tqdm
+
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.progress import Listener, quiet_libraries
 
@@ -118,6 +120,8 @@ def _start_worker(reports, devices, threads: int, work: "Work") -> None:
     from hf_longseq.training.comparison import DataCache
 
     torch.set_num_threads(threads)
+    # the lock that tqdm makes is one of the system's, and would outlive a worker that is ended
+    tqdm.set_lock(threading.RLock())
     quiet_libraries()
     _reports, _work, _data = reports, work, DataCache()
 
