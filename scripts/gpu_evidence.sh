@@ -214,11 +214,13 @@ try_it_out() {
     local status=0
     piece || status=$?
     while [ "$status" = "$AGAIN" ] && [ -z "$stopped" ]; do
-        rm -rf "$RUNS-carried"
-        "$PYTHON" scripts/carry_runs.py pack "$RUNS" "$RUNS-carried"
-        rm -rf "$RUNS"
-        "$PYTHON" scripts/carry_runs.py unpack "$RUNS-carried" "$RUNS"
-        echo "gpu_evidence: that piece is over; going on from what was carried"
+        if compgen -G "$RUNS/*/plan.json" >/dev/null; then # else it was over before anything began
+            rm -rf "$RUNS-carried"
+            "$PYTHON" scripts/carry_runs.py pack "$RUNS" "$RUNS-carried"
+            rm -rf "$RUNS"
+            "$PYTHON" scripts/carry_runs.py unpack "$RUNS-carried" "$RUNS"
+            echo "gpu_evidence: that piece is over; going on from what was carried"
+        fi
         status=0
         piece || status=$?
     done
