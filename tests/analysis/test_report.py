@@ -76,6 +76,16 @@ def test_variants_of_a_start_stand_below_it_in_the_order_of_their_numbers(tmp_pa
     ]  # fmt: skip
 
 
+def test_a_task_of_another_size_does_not_stand_beside_the_papers_figure(tmp_path, figures):
+    folder = plan(tmp_path / "a", [row()])
+    write_report([folder], tmp_path / "out")
+    assert "59.6" in (tmp_path / "out/report.md").read_text()
+    (tmp_path / "a/resolved.yaml").write_text("data: {task: listops, max_length: 100}")
+    write_report([folder], tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    assert "59.6" not in text and "The paper has no figure for listops." in text
+
+
 def test_nothing_is_bold_within_the_noise_or_with_one_seed(tmp_path):
     close = [row(values=(0.5, 0.6)), row("dlr", values=(0.56, 0.57))]
     single = [row(values=(0.5,)), row("dlr", values=(0.9,))]

@@ -29,6 +29,12 @@ class Column:
     greater_is_better: bool
     unit: str | None
     labels: int | float | None
+    resized: bool = False
+
+    @property
+    def paper_task(self) -> str | None:
+        """The task of the paper that this is at full size."""
+        return None if self.resized else self.task
 
     @property
     def percent(self) -> bool:
@@ -246,7 +252,7 @@ def setting_text(grid: dict[str, Any] | None) -> str:
 
 
 def _column(plan: Plan, row: Row) -> Column:
-    return Column(plan.name, plan.task, plan.metric, plan.greater_is_better, plan.unit, row.labels)
+    return Column(plan.name, plan.task, plan.metric, plan.greater_is_better, plan.unit, row.labels, plan.resized)
 
 
 def _init_of(plan: Plan, raw: dict[str, Any]) -> str:

@@ -26,6 +26,8 @@ from hf_longseq.training.plan import slug
 CURVES = "curves.json"
 INIT_ORDER = ("scratch", "scratch-tied", "spt-masked", "spt-causal")
 PLAN_PHASES = ("compare", "spt")
+# options of a task's loader that make it another task than the paper's
+SIZES = {"min_length", "max_length", "max_depth", "max_args", "size", "contour_length"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Plan:
     environment: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
     curves: dict[str, Any] = field(default_factory=dict)
+    resized: bool = False
 
 
 def canonical_init(init: str, objective: str | None) -> str:
@@ -201,6 +204,7 @@ def read_plan(folder: Path, name: str | None = None) -> Plan:
         unfinished=tuple(results.get("unfinished") or ()),
         environment=results.get("environment") or {},
         command=results.get("command") or _command(folder),
+        resized=bool(SIZES & set(_settings(folder).get("data") or {})),
         curves=_read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results),
     )
 

@@ -115,20 +115,28 @@ def _reading(cells: Cells) -> list[str]:
     if not seeds:
         return ["No run has finished yet."]
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    each = " (n)" if _several_counts(cells) else ""
     tied = " “Equal steps”: pretraining's steps are added to the labelled ones, so that all have the same budget."
     return [
-        f"Test metric, mean ± standard deviation over {count} seed{'s' if seeds[-1] > 1 else ''} (n). The test split "
-        "is read once per row, after the validation split has chosen checkpoint and setting."
+        f"Test metric, mean ± standard deviation over {count} seed{'s' if seeds[-1] > 1 else ''}{each}. The test "
+        "split is read once per row, after the validation split has chosen checkpoint and setting."
         + (tied if "scratch-tied" in cells.inits else "")
     ]
+
+
+def _several_counts(cells: Cells) -> bool:
+    """Whether rows differ in their number of seeds, which is then said row by row."""
+    return len({len(row.values) for row in cells.rows.values()}) > 1
 
 
 def _main(cells: Cells, columns: list[Column]) -> Table:
     paper = paper_values()
     tasks = {task for _, _, task in paper}
+    several = _several_counts(cells)
     header = [["architecture"], ["start"]]
     for column in columns:
-        header += [column_heading(column), ["n"]] + ([["the paper", "full size"]] if column.task in tasks else [])
+        header += [column_heading(column)] + ([["n"]] if several else [])
+        header += [["the paper", "full size"]] if column.paper_task in tasks else []
     best = {column: cells.best(column) for column in columns}
     rows = []
     for arch, init in cells.present(columns):
@@ -136,9 +144,10 @@ def _main(cells: Cells, columns: list[Column]) -> Table:
         for column in columns:
             row = cells.get(column, arch, init)
             line.append(Cell(score(column, row), bold=best[column] == (arch, init)) if row else Cell(NONE, faint=True))
-            line.append(Cell(str(len(row.values)) if row else NONE, faint=True))
-            if column.task in tasks:
-                line.append(Cell(paper.get((arch, init, column.task), NONE), faint=True))
+            if several:
+                line.append(Cell(str(len(row.values)) if row else NONE, faint=True))
+            if column.paper_task in tasks:
+                line.append(Cell(paper.get((arch, init, column.paper_task), NONE), faint=True))
         rows.append(line)
     return Table("results", "Test metric of every architecture and start.", header, rows)
 
@@ -152,16 +161,16 @@ def _notes(cells: Cells, columns: list[Column]) -> list[str]:
     if not any(cells.best(column) for column in columns):
         notes.append("In no column is the best row that far ahead.")
     tasks = {task for _, _, task in paper_values()}
-    if any(column.task in tasks for column in columns):
+    if any(column.paper_task in tasks for column in columns):
         content = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
         notes.append(
             f"“The paper, full size”: accuracy in per cent as printed in {content['paper']}; single runs with the "
             "paper's models, lengths and budgets, so it is there for orientation and is not the same experiment. "
             f"{NONE}: the paper has no such run, or its figure could not be confirmed."
         )
-    unknown = sorted({column.name for column in columns if column.task not in tasks})
+    unknown = sorted({column.name for column in columns if column.paper_task not in tasks})
     if unknown:
-        notes.append(f"The paper has no figure for {', '.join(unknown)}.")
+        notes.append(f"The paper has no figure for {'; '.join(unknown)}.")
     return notes
 
 

@@ -135,7 +135,7 @@ def _render(template: str, parts: list[Section], cells: Cells) -> str:
     environment.filters |= {"tex": tex, "md": lambda text: str(text).replace("|", "\\|").replace("\n", " ")}
     tasks = list(dict.fromkeys(plan.name for plan in cells.plans))
     return environment.get_template(template).render(
-        sections=parts, title=", ".join(tasks), palette=PALETTE, fonts=FONTS, version=__version__
+        sections=parts, title="; ".join(tasks), palette=PALETTE, fonts=FONTS, version=__version__
     )
 
 
