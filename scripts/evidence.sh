@@ -28,6 +28,15 @@ bbc-bytes)
     data bbc-bytes
     compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" "$@"
     ;;
+bbc-bytes-longer) # five times the pretraining
+    data bbc-bytes
+    compare --recipe docs/examples/bbc-bytes.yaml --archs transformer --inits scratch,spt-causal \
+        --pretrain.max_steps 1500 --pretrain.eval_steps 500 --finetune.max_steps 300 --finetune.eval_steps 60 "$@"
+    ;;
+pathfinder-16)
+    compare --recipe pathfinder-16 --archs s4,transformer --inits scratch,spt-masked --pretrain.max_steps 600 \
+        --pretrain.eval_steps 300 --finetune.eval_steps 150 "$@"
+    ;;
 wrist-sensors)
     data wrist-sensors
     compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
@@ -37,7 +46,7 @@ pretraining) # the demo with other pretraining: whole stretches hidden (a third 
         spt-masked@pretrain_inputs=20 spt-masked@pretrain_inputs=100 "$@"
     ;;
 *)
-    echo "Name a comparison: bbc-bytes listops smnist pretraining wrist-sensors" >&2
+    echo "Name a comparison: bbc-bytes bbc-bytes-longer listops pathfinder-16 smnist pretraining wrist-sensors" >&2
     exit 2
     ;;
 esac
