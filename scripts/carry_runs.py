@@ -15,14 +15,13 @@ import argparse
 import hashlib
 import io
 import json
-import os
-import shutil
 import sys
 import tarfile
 from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.checkpoints import best_of, newest_intact
+from hf_longseq.training.manifest import replace_folder
 
 INDEX = "state.json"
 MB = 1_000_000
@@ -97,21 +96,21 @@ def unpack(source: Path, target: Path) -> None:
     index = source / INDEX
     if not index.is_file():
         raise HfLongSeqError(f"{source} holds no {INDEX}: name the folder that pack wrote, all of it.")
+    try:
+        parts = dict(json.loads(index.read_text(encoding="utf-8"))["parts"])
+    except (ValueError, TypeError, KeyError):
+        raise HfLongSeqError(f"{index} is damaged: bring it again.") from None
     content = io.BytesIO()
-    for name, digest in json.loads(index.read_text(encoding="utf-8"))["parts"].items():
+    for name, digest in parts.items():
         part = (source / name).read_bytes() if (source / name).is_file() else b""
         if hashlib.sha256(part).hexdigest() != digest:
             raise HfLongSeqError(f"{source / name} is missing or damaged: bring it again.")
         content.write(part)
     content.seek(0)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    with tarfile.open(fileobj=content) as archive:
-        archive.extractall(fresh, filter="data")
     if target.is_dir():
-        target.rmdir()
-    os.replace(fresh, target)
+        target.rmdir()  # only an empty one
+    with tarfile.open(fileobj=content) as archive:
+        replace_folder(target.absolute(), lambda fresh: archive.extractall(fresh, filter="data"))
 
 
 class Parts(io.RawIOBase):

@@ -52,6 +52,7 @@ budget() {
     pathx) epochs="2 3 --data.train_examples 20000 --data.eval_examples 2000" ;;
     *) refuse "TASKS holds '$1': use listops, pathfinder, smnist and pathx." ;;
     esac
+    # shellcheck disable=SC2086
     set -- $epochs
     echo "--pretrain.num_train_epochs $1 --finetune.num_train_epochs $2 --pretrain.warmup_steps 0.1" \
         "--finetune.warmup_steps 0.1 --pretrain.schedule cosine --finetune.schedule cosine" \
@@ -124,7 +125,7 @@ PYTHON
 
 mnist_is_here() {
     "$PYTHON" -c 'from hf_longseq.data.smnist import find_source; find_source(None, None)' 2>"$RUNS/mnist.log" ||
-        { sed -n 's/^.*MissingDataError: /gpu_evidence: MNIST is left out: /p' "$RUNS/mnist.log" >&2 && false; }
+        { tail -n 1 "$RUNS/mnist.log" | sed 's/^[A-Za-z_.]*Error: //; s/^/gpu_evidence: MNIST is left out: /' >&2 && false; }
 }
 
 # What was asked for, without the folder, which may be another one on the next machine.
@@ -175,7 +176,7 @@ compare_until() {
 
 # One piece: everything that is left, until the time is up.
 piece() {
-    local end=$((SECONDS + $(awk -v minutes="$MINUTES" 'BEGIN { print int(60 * minutes) }'))) status task missing=""
+    local end=$((SECONDS + seconds)) status task missing=""
     interrupted=""
     for task in $TASKS; do
         if is_done "$task"; then
@@ -227,9 +228,14 @@ try_it_out() {
     finish "$status"
 }
 
-[[ "$MINUTES" =~ ^[0-9]+([.][0-9]+)?$ ]] || refuse "MINUTES is '$MINUTES': give a number of minutes, as 9 or 4.5."
-for task in $TASKS; do # a wrong name, before anything is written
-    PRECISION=fp32 options_of "$task" >/dev/null
+# A wrong value is refused before anything is written.
+seconds=0
+[[ ! "$MINUTES" =~ ^[0-9]+([.][0-9]+)?$ ]] || seconds="$(awk -v minutes="$MINUTES" 'BEGIN { print int(60 * minutes) }')"
+[ "$seconds" -ge 1 ] || refuse "MINUTES is '$MINUTES': give a number of minutes above 0, as 9 or 4.5."
+[[ "${PRECISION:-bf16}" =~ ^(bf16|fp32)$ ]] || refuse "PRECISION is '$PRECISION': use bf16 or fp32, or leave it out."
+[[ ! "$RUNS" =~ [[:space:]] ]] || refuse "RUNS is '$RUNS': name a folder without spaces."
+for task in $TASKS; do
+    PRECISION=fp32 budget "$task" >/dev/null
 done
 command -v timeout >/dev/null || refuse "the command timeout is missing, which ends a piece: install GNU coreutils."
 size=full stopped=""

@@ -7,6 +7,7 @@ here, and without weights above 2 MB.
 """
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -30,7 +31,7 @@ def main(run: str, name: str) -> None:
                 path.write_text(json.dumps(content, indent=2) + "\n")
         if (built / "model.safetensors").stat().st_size > MAX_BYTES:
             (built / "model.safetensors").unlink()
-        replace_folder(CARDS / name, lambda fresh: [path.rename(fresh / path.name) for path in built.iterdir()])
+        replace_folder(CARDS / name, lambda fresh: shutil.copytree(built, fresh, dirs_exist_ok=True))
     kept = sum(path.stat().st_size for path in (CARDS / name).iterdir())
     print(f"{CARDS / name}: {kept / 1e6:.2f} MB")
 

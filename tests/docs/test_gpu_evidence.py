@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="a script for bash")
 
 
 def script(*words: str, **variables: str) -> subprocess.CompletedProcess:
-    free = {name: value for name, value in os.environ.items() if name not in ("TASKS", "SEEDS", "RESULTS", "MINUTES")}
+    own = ("TASKS", "SEEDS", "RESULTS", "MINUTES", "PRECISION")
+    free = {name: value for name, value in os.environ.items() if name not in own}
     environment = {**free, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1", **variables}
     return subprocess.run(["bash", str(SCRIPT), *words], env=environment, capture_output=True, text=True)
 
@@ -67,7 +68,10 @@ def test_the_plan_is_of_shipped_recipes_in_order_with_options_that_exist():
     ("words", "variables", "sentence"),
     [
         (["--plan"], {"TASKS": "listops imdb"}, "TASKS holds 'imdb'"),
+        (["--tiny"], {"TASKS": "imdb"}, "TASKS holds 'imdb'"),
         ([], {"MINUTES": "nine"}, "MINUTES is 'nine'"),
+        (["--tiny"], {"MINUTES": "0"}, "MINUTES is '0'"),
+        ([], {"PRECISION": "fp16"}, "PRECISION is 'fp16'"),
         (["--trial"], {}, "there is no option --trial"),
     ],
 )
@@ -148,6 +152,9 @@ def test_a_part_that_is_missing_or_damaged_is_noticed(comparison, tmp_path):
     with pytest.raises(ValueError, match="state.001 is missing or damaged"):
         carry_runs.unpack(tmp_path / "state", tmp_path / "next")
     assert not (tmp_path / "next").exists()
+    (tmp_path / "state" / "state.json").write_text("{")
+    with pytest.raises(ValueError, match="state.json is damaged"):
+        carry_runs.unpack(tmp_path / "state", tmp_path / "next")
 
 
 @pytest.mark.slow

@@ -89,6 +89,7 @@ class Plan:
         rows: One per architecture, start and number of labels.
         candidates, failed, unfinished, environment, command: As in `results.json`.
         curves: Content of `curves.json`: validation metric over the steps.
+        resized: Whether an option of the task's loader makes its sequences others than the paper's.
     """
 
     label: str

@@ -104,7 +104,8 @@ def compare(
             each architecture.
         output_dir: A new folder, or that of the same comparison, which then goes on, or grows by what is new.
         archs: Architectures, or variants such as `s4@init_normal=0.1`; None takes those of the recipe.
-        inits: Any of "scratch", "spt", "spt-masked", "spt-causal", "scratch-tied".
+        inits: Any of "scratch", "spt", "spt-masked", "spt-causal", "scratch-tied", or variants of those that pretrain,
+            such as `spt-masked@span_length=16` or `spt@pretrain_inputs=100`.
         seeds: One run of each combination per seed.
         grid: `{"lr": [1e-3, 5e-4], "pretrain.span_length": [1, 8]}`, or words as on the command line.
         train_fractions: Shares of the labelled training examples; smaller ones lie within larger ones.

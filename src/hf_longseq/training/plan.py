@@ -72,6 +72,14 @@ class Axes:
         for key, values in self.grid.items():
             if not values or len(set(values)) < len(values):
                 raise HfLongSeqError(f"grid {key} is {list(values)}: give different values, separated by commas.")
+            self._refuse_undoing(key)
+
+    def _refuse_undoing(self, key: str) -> None:
+        """A variant names its setting in every table, so that no grid may give it another."""
+        section, *path = key.split(".")
+        for name in {"model": self.archs, "pretrain": self.inits}.get(section, ()):
+            if path[-1] in variant_fields(name) and (len(path) == 1 or path[0] == plain(name)):
+                raise HfLongSeqError(f"grid key {key!r} would undo what {name!r} says: leave one of the two out.")
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,9 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """What `plan.json` holds of a run."""
-        plain = {name: value for name, value in vars(self).items() if name != "recipe"}
+        fields = {name: value for name, value in vars(self).items() if name != "recipe"}
         objective = None if self.init.startswith("scratch") else self.recipe.pretrain.objective
-        return {**plain, "objective": objective, "identity": self.identity()}
+        return {**fields, "objective": objective, "identity": self.identity()}
 
     def identity(self) -> str:
         """Hash of all that decides the outcome of the run; its name may be any other."""
@@ -218,8 +226,8 @@ def variant_fields(label: str) -> dict[str, Any]:
     fields = {}
     for word in label.split("@")[1:]:
         name, equals, text = word.partition("=")
-        if not name or not equals:
-            raise HfLongSeqError(f"variant {label!r}: write NAME@FIELD=VALUE, as s4@init_normal=0.1.")
+        if not name or not equals or name in fields:
+            raise HfLongSeqError(f"variant {label!r}: write NAME@FIELD=VALUE, each field once, as s4@init_normal=0.1.")
         fields[name] = _scalar(text)
     return fields
 
