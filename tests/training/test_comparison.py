@@ -6,7 +6,8 @@ from transformers import AutoModelForSequenceClassification
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import finetune, pretrain, spt
-from hf_longseq.training.comparison import results_table
+from hf_longseq.training.comparison import keep_best, results_table
+from hf_longseq.training.manifest import write_json
 from hf_longseq.training.plots import draw
 
 ROW = {
@@ -50,6 +51,17 @@ def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(ti
     assert table.count("scratch-tied") == 2 and "±" in table and "waves: accuracy %" in table
     for path in draw(tmp_path / "out", results):
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_best_of_all_arms_that_pretrain_is_kept(tmp_path):
+    scores = {"scratch": 0.9, "spt-masked": 0.7, "spt-masked@span_length=4": 0.8}
+    runs = [{"name": f"run-{index}", "init": init} for index, init in enumerate(scores)]
+    write_json(tmp_path / "plan.json", {"metric": "accuracy", "runs": [{"name": "p", "init": "pretrain"}, *runs]})
+    for run in runs:
+        metrics = {"init": run["init"], "validation": {"accuracy": scores[run["init"]]}}
+        write_json(tmp_path / "runs" / run["name"] / "metrics.json", metrics)
+    best = json.loads((keep_best(tmp_path) / "metrics.json").read_text())
+    assert best["init"] == "spt-masked@span_length=4"
 
 
 def test_finished_arms_are_not_run_again(recipe, tmp_path):

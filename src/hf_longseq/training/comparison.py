@@ -47,6 +47,7 @@ from hf_longseq.training.plan import (
     Planner,
     Run,
     parse_grid,
+    pretrains,
 )
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe
@@ -332,10 +333,10 @@ def _do(work: Work, tasks: list[tuple[str, Run]], jobs: int, listener: Listener,
 
 
 def keep_best(output_dir: Path) -> Path | None:
-    """Copy the self-pretrained classifier with the best validation metric to `best`; without an spt arm, none."""
+    """Copy the self-pretrained classifier with the best validation metric to `best`; without such an arm, none."""
     plan = manifest.read_json(output_dir / PLAN)
     metric = plan["metric"]
-    candidates = [run["name"] for run in plan["runs"] if run["init"] == "spt"]
+    candidates = [run["name"] for run in plan["runs"] if pretrains(run["init"])]
     if not candidates:
         return None
 
