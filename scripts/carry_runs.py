@@ -7,8 +7,9 @@
     python scripts/carry_runs.py unpack carried runs/gpu     # on the next machine
 
 Of an unfinished run travel the newest intact checkpoint and the best one, which is read at the end; of a finished one
-its records, and its weights where a run that is still to come starts from them, or they are small. Data do not travel:
-generated data come again from their seed, and the run checks that they are the same.
+its records, and its weights where a run that is still to come starts from them, the test split is still to be scored
+with them, or they are small. Data do not travel: generated data come again from their seed, and the run checks that
+they are the same.
 """
 
 import argparse
@@ -61,6 +62,7 @@ def files_to_carry(root: Path, weights_bytes: float = 4 * MB, run_bytes: float =
         folders = {name: plan.parent / "runs" / name for name in runs}
         finished = {name for name, folder in folders.items() if (folder / "metrics.json").is_file()}
         awaited = {run["pretrained"] for name, run in runs.items() if name not in finished}
+        awaited |= {name for name in finished if _is_unscored(runs[name], folders[name])}
         for name, folder in folders.items():
             dropped = set(folder.glob("*.safetensors")) if name in finished - awaited else set()
             dropped = {path for path in dropped if path.stat().st_size > weights_bytes}
@@ -142,6 +144,12 @@ class Parts(io.RawIOBase):
         (self.folder / name).write_bytes(part)
         self.digests[name] = hashlib.sha256(part).hexdigest()
         self.total += size
+
+
+def _is_unscored(run: dict, folder: Path) -> bool:
+    """Whether a grid may still choose the run, whose test score is read only then."""
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    return run["phase"] == "finetune" and "test" not in metrics
 
 
 def _files(folder: Path) -> list[Path]:

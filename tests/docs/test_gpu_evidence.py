@@ -89,19 +89,21 @@ def test_without_a_gpu_it_says_so(tmp_path):
 
 @pytest.fixture
 def comparison(tmp_path):
-    """A pretraining run that is finished, one that starts from it and is not, one from scratch that is."""
+    """A pretraining run that is finished, one that starts from it and is not, and two from scratch that are, of which
+    one has no test score yet."""
     from hf_longseq.training.checkpoints import seal
 
     root = tmp_path / "gpu"
-    runs = [{"name": "pre", "pretrained": None}, {"name": "spt", "pretrained": "pre"}]
-    write_json_in(root / "listops" / "plan.json", {"runs": [*runs, {"name": "scratch", "pretrained": None}]})
-    for name in ("pre", "spt", "scratch"):
+    runs = [{"name": "pre", "phase": "pretrain"}, {"name": "spt", "phase": "finetune", "pretrained": "pre"}]
+    runs += [{"name": name, "phase": "finetune"} for name in ("scratch", "unscored")]
+    write_json_in(root / "listops" / "plan.json", {"runs": [{"pretrained": None, **run} for run in runs]})
+    for name in ("pre", "spt", "scratch", "unscored"):
         folder = root / "listops" / "runs" / name
         (folder / "checkpoints").mkdir(parents=True)
         (folder / "resolved.yaml").write_text("run: {}\n")
         if name != "spt":
             (folder / "model.safetensors").write_bytes(b"w" * 5000)
-            (folder / "metrics.json").write_text("{}")
+            (folder / "metrics.json").write_text('{"test": {}}' if name == "scratch" else "{}")
     for step in (2, 4, 6, 8):
         checkpoint = root / "listops" / "runs" / "spt" / "checkpoints" / f"checkpoint-{step}"
         write_json_in(checkpoint / "trainer_state.json", {"best_global_step": 2})
@@ -135,7 +137,8 @@ def test_what_going_on_takes_is_carried_and_no_more(comparison, tmp_path):
         for step in (2, 6)  # the best, and the newest that is whole
         for name in ("complete.json", "optimizer.pt", "trainer_state.json")
     }
-    assert "runs/pre/model.safetensors" in there and "runs/scratch/model.safetensors" not in there
+    weights = {name.split("/")[1] for name in there if name.endswith(".safetensors")}
+    assert weights == {"pre", "unscored"}
     assert {"plan.json", "runs/scratch/metrics.json"} <= there and ".lock" not in there
 
 
