@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The comparisons of results/ that take minutes to an hour on two cores: bash scripts/evidence.sh NAME [options of
+# The comparisons of results/ that take minutes to half an hour on two cores: bash scripts/evidence.sh NAME [options of
 # hf-longseq compare]. Stopped and started again, each goes on where it was; runs are kept below runs/evidence.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 name="${1:-}"
-shift || true
 three="transformer,s4,dlr"
 four="transformer,transformer@position_embedding=sinusoidal,s4,dlr" # rotary is the recipes' choice
 arms="scratch,spt-masked,spt-causal"
@@ -13,40 +12,50 @@ arms="scratch,spt-masked,spt-causal"
 data() { "$PYTHON" docs/examples/get_data.py "$1" --out runs/examples; }
 compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "runs/evidence/$name" "$@"; }
 
-case "$name" in
-listops)
+run_bbc-bytes() {
+    data bbc-bytes
+    compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" "$@"
+}
+
+# five times the pretraining
+run_bbc-bytes-longer() {
+    data bbc-bytes
+    compare --recipe docs/examples/bbc-bytes.yaml --archs transformer --inits scratch,spt-causal \
+        --pretrain.max_steps 1500 --pretrain.eval_steps 500 --finetune.max_steps 300 --finetune.eval_steps 60 "$@"
+}
+
+run_listops() {
     compare --recipe listops-tiny --archs "$four" --inits "$arms" --finetune.learning_rate 3e-3 \
         --pretrain.eval_steps 100 --finetune.eval_steps 60 "$@"
-    ;;
-smnist)
+}
+
+run_pathfinder-16() {
+    compare --recipe pathfinder-16 --archs s4,transformer --inits scratch,spt-masked --pretrain.max_steps 600 \
+        --pretrain.eval_steps 300 --finetune.eval_steps 150 "$@"
+}
+
+# the demo with other pretraining: whole stretches hidden (a third objective), and fewer inputs read
+run_pretraining() {
+    compare --recipe demo --inits scratch spt-masked spt-masked@span_length=8 spt-masked@span_length=32 \
+        spt-masked@pretrain_inputs=20 spt-masked@pretrain_inputs=100 "$@"
+}
+
+run_smnist() {
     data mnist-1024
     compare --recipe smnist --data.data_dir runs/examples --archs "$three" --inits "$arms" --train_fractions 0.05,1 \
         --data.pretrain_inputs 1000 --model.num_hidden_layers 2 --pretrain.max_steps 300 --pretrain.learning_rate 2e-3 \
         --pretrain.eval_steps 150 --finetune.max_steps 150 --finetune.learning_rate 3e-3 --finetune.eval_steps 50 "$@"
-    ;;
-bbc-bytes)
-    data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" "$@"
-    ;;
-bbc-bytes-longer) # five times the pretraining
-    data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --archs transformer --inits scratch,spt-causal \
-        --pretrain.max_steps 1500 --pretrain.eval_steps 500 --finetune.max_steps 300 --finetune.eval_steps 60 "$@"
-    ;;
-pathfinder-16)
-    compare --recipe pathfinder-16 --archs s4,transformer --inits scratch,spt-masked --pretrain.max_steps 600 \
-        --pretrain.eval_steps 300 --finetune.eval_steps 150 "$@"
-    ;;
-wrist-sensors)
+}
+
+run_wrist-sensors() {
     data wrist-sensors
     compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
-    ;;
-pretraining) # the demo with other pretraining: whole stretches hidden (a third objective), and fewer inputs read
-    compare --recipe demo --inits scratch spt-masked spt-masked@span_length=8 spt-masked@span_length=32 \
-        spt-masked@pretrain_inputs=20 spt-masked@pretrain_inputs=100 "$@"
-    ;;
-*)
-    echo "Name a comparison: bbc-bytes bbc-bytes-longer listops pathfinder-16 smnist pretraining wrist-sensors" >&2
+}
+
+if ! declare -F "run_$name" >/dev/null; then
+    echo "Name a comparison: $(declare -F | sed -n 's/^declare -f run_//p' | paste -sd' ')" >&2
     exit 2
-    ;;
-esac
+fi
+shift
+source scripts/install.sh
+"run_$name" "$@"

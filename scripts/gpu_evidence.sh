@@ -151,7 +151,7 @@ has_checkpoint() {
 
 # Run one comparison until it ends or the piece is over. Its runs answer SIGTERM with a checkpoint.
 compare_until() {
-    local seconds="$1" task="$2" status=0
+    local seconds="$1" task="$2" status=0 began=$SECONDS
     # shellcheck disable=SC2046
     timeout --signal=TERM --kill-after=45 "$seconds" "$PYTHON" -m hf_longseq compare $(options_of "$task") &
     child=$!
@@ -168,7 +168,11 @@ compare_until() {
     done
     trap - INT TERM
     case "$status" in
-    124 | 137 | 143 | 130) return $AGAIN ;;
+    124 | 143 | 130) return $AGAIN ;;
+    137) # killed by `timeout`, or by the system for want of memory, which the next piece would want, too
+        [ $((SECONDS - began)) -lt "$seconds" ] || return $AGAIN
+        refuse "$task was killed before its time was up, probably for want of memory: see the lines above."
+        ;;
     0) [ -z "$interrupted" ] || return $AGAIN ;;
     esac
     return "$status"

@@ -27,7 +27,7 @@ def script(*words: str, **variables: str) -> subprocess.CompletedProcess:
     own = ("TASKS", "SEEDS", "RESULTS", "MINUTES", "PRECISION")
     free = {name: value for name, value in os.environ.items() if name not in own}
     environment = {**free, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(["bash", str(SCRIPT), *words], env=environment, capture_output=True, text=True)
+    return subprocess.run(["bash", str(SCRIPT), *words], env=environment, capture_output=True, text=True, timeout=900)
 
 
 def of_scripts(name: str):

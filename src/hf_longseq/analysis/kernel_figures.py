@@ -226,8 +226,10 @@ def _dashed(found: list[Looked]) -> str:
 
 
 def _legend(figure, handles, names, title: str) -> None:
+    # in inches: a letter of 8 points is about 0.07 wide, and the line beside a name with its gaps 0.6
+    fitting = int(figure.get_figwidth() / (0.6 + 0.07 * max(map(len, names), default=0)))
     figure.legend(handles, names, title=title, title_fontsize=8, fontsize=8, frameon=False,
-                  loc="outside lower center", ncol=min(len(names), 6))  # fmt: skip
+                  loc="outside lower center", ncol=max(1, min(len(names), fitting)))  # fmt: skip
 
 
 def _fields(pyplot, found: list[Looked]):

@@ -171,6 +171,8 @@ class Cells:
         row, reference = self.get(column, arch, init), self.get(column, arch, base)
         if row is None or reference is None or init == base:
             return None
+        if base == "scratch-tied" and row.steps != reference.steps:
+            return None  # a variant that pretrains for longer or shorter
         sign = 1 if column.greater_is_better else -1
         found = difference([sign * value for value in row.values], [sign * value for value in reference.values])
         return Gain(column, arch, init, base, found)

@@ -70,6 +70,11 @@ class Row:
         return statistics.fmean(self.validation_values) if self.validation_values else None
 
     @property
+    def steps(self) -> int:
+        """Optimiser steps of both phases."""
+        return (self.pretrain_steps or 0) + (self.finetune_steps or 0)
+
+    @property
     def labels(self) -> int | float | None:
         """How many labels were used: a number of examples or, where that is not known, a share."""
         return self.train_examples if self.train_examples is not None else self.fraction

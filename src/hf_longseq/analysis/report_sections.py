@@ -116,7 +116,7 @@ def _reading(cells: Cells) -> list[str]:
         return ["No run has finished yet."]
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     each = " (n)" if _several_counts(cells) else ""
-    tied = " “Equal steps”: pretraining's steps are added to the labelled ones, so that all have the same budget."
+    tied = " “Equal steps”: pretraining's steps are added to the labelled ones, so that these have the same budget."
     return [
         f"Test metric, mean ± standard deviation over {count} seed{'s' if seeds[-1] > 1 else ''}{each}. The test "
         "split is read once per row, after the validation split has chosen checkpoint and setting."

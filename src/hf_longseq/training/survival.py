@@ -67,7 +67,8 @@ class StopOnSignal(TrainerCallback):
 
     def __init__(self, tell: Callable[[int, str], None]):
         self.tell = tell
-        self._received: int | None = None
+        self._received: int | None = None  # by this process; a second one does not wait
+        self._agreed: int | None = None  # by any process, known to all
         self._announced = self._stopping = False
         self._previous: dict[int, object] = {}
 
@@ -95,9 +96,10 @@ class StopOnSignal(TrainerCallback):
         self._received = number
 
     def _announce(self, step: int) -> None:
-        if self._received is not None and not self._announced:
+        received = self._received or self._agreed
+        if received is not None and not self._announced:
             self._announced = True
-            name = signal.Signals(self._received).name
+            name = signal.Signals(received).name
             self.tell(step, f"{name}: stopping with a checkpoint after this step (again: at once)")
 
     def _obey(self, number: int) -> None:
@@ -116,7 +118,7 @@ class StopOnSignal(TrainerCallback):
             told = torch.tensor(self._received or 0, device=args.device)
             torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
             stopping = int(told) > 0  # one that came meanwhile waits for the next step, at which all learn of it
-            self._received = int(told) or self._received
+            self._agreed = int(told) or None
         if stopping:
             self._announce(state.global_step)
             self._stopping = control.should_save = True
@@ -130,7 +132,7 @@ class StopOnSignal(TrainerCallback):
                     f"stopped at step {state.global_step}/{state.max_steps}, saved in {args.output_dir}; the same "
                     "command goes on from there",
                 )
-            self._obey(self._received)
+            self._obey(self._received or self._agreed)
 
 
 def chance_of(labels) -> float:
