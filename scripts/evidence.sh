@@ -20,7 +20,7 @@ run_bbc-bytes() {
 # five times the pretraining
 run_bbc-bytes-longer() {
     data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --archs transformer --inits scratch,spt-causal \
+    compare --recipe docs/examples/bbc-bytes.yaml --archs transformer --inits scratch,scratch-tied,spt-causal \
         --pretrain.max_steps 1500 --pretrain.eval_steps 500 --finetune.max_steps 300 --finetune.eval_steps 60 "$@"
 }
 
