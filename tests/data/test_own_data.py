@@ -57,6 +57,13 @@ class TestFormats:
         for name in ("a.tsv", "b.jsonl", "c.parquet"):
             self.check_text(tmp_path / name, tmp_path)
 
+    def test_the_source_says_whether_the_data_are_a_file_or_a_data_set_of_the_hub(self, tmp_path, monkeypatch):
+        path = write_csv(tmp_path / "a.csv", sentences())
+        assert load(path, tmp_path)[1].source == str(path)
+        rows = [{"text": text, "label": label} for text, label in sentences()]
+        monkeypatch.setattr("hf_longseq.data.own_sources.load_dataset", lambda repo_id: Dataset.from_list(rows))
+        assert load("org/texts", tmp_path)[1].source.endswith("/datasets/org/texts")
+
     def test_series_are_standardised_by_train(self, tmp_path):
         series = RNG.normal(5, 3, (30, 12, 2))
         np.savez(tmp_path / "a.npz", x=series, y=np.arange(30) % 3)

@@ -86,14 +86,14 @@ def test_results_on_a_data_set_of_the_hub_are_filed_for_its_page(runs, tmp_path)
     run = read_run(runs / "classifier")
     assert eval_results_file(run) == {}
     for source, filed in (
-        ("org/my.series", True),
+        ("https://huggingface.co/datasets/org/my.series", True),
+        ("http://127.0.0.1:8000/datasets/org/series", True),
         ("series.csv", False),
         ("data/series.csv", False),
-        ("a/b/c", False),
+        ("data/folder", False),
     ):
-        data = {**run.settings["data"], "options": {"data": source}}
-        assert bool(eval_results_file(replace(run, settings=run.settings | {"data": data}))) == filed, source
-    run = replace(run, settings=run.settings | {"data": {**run.settings["data"], "options": {"data": "org/series"}}})
+        assert bool(eval_results_file(replace(run, data={**run.data, "source": source}))) == filed, source
+    run = replace(run, data={**run.data, "source": "https://huggingface.co/datasets/org/series"})
     build_folder(run, tmp_path / "built", "org/name", "mit")
     (entry,) = parse_eval_result_entries(yaml.safe_load((tmp_path / "built/.eval_results/series.yaml").read_text()))
     assert entry.dataset_id == "org/series" and entry.value == pytest.approx(run.scores["accuracy"], abs=1e-6)

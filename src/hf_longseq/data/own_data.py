@@ -15,11 +15,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
+from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array, sequence_feature
@@ -331,8 +333,8 @@ def _spec(
         "metric": "accuracy" if names else "rmse",
         "mask_ratio": ratio,
         "pair": pair,
-        "source": data,
-        "license": "your own data",
+        "source": data if Path(data).exists() else f"{ENDPOINT}/datasets/{data}",
+        "license": "not stated",
         "note": note,
     }
     if modality == "text":

@@ -27,7 +27,6 @@ PIPELINES = {
     "image": ("image", "pathfinder", "pathfinder-16", "pathx", "pathx-256", "scifar", "smnist"),
     "audio": ("spoken-tones", "speech-commands"),
 }
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".npy", ".npz")
 HEAD_PIPELINES = {"ForMaskedLM": "fill-mask", "ForCausalLM": "text-generation", "ForPreTraining": "feature-extraction"}
 SETTINGS = (
     "objective", "mask_ratio", "max_steps", "num_train_epochs", "learning_rate", "ssm_learning_rate", "weight_decay",
@@ -68,7 +67,7 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
             EvalResult(
                 task_type=pipeline or "other",
                 dataset_type=task,
-                dataset_name=task,
+                dataset_name=data_name(run),
                 dataset_split=run.split,
                 metric_type=metric,
                 metric_name=f"{run.split} {metric}",
@@ -126,9 +125,14 @@ def _rendered(data: ModelCardData, fields: dict[str, Any]) -> ModelCard:
 
 def hub_dataset(run: Run) -> str | None:
     """The repository on the Hub that the run's data are from, if they are from one."""
-    source = run.settings["data"].get("options", {}).get("data")
-    named = isinstance(source, str) and re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", source)
-    return source if named and Path(source).suffix not in TABLE_SUFFIXES else None
+    named = re.fullmatch(r"https?://[^/]+/datasets/([\w-][\w.-]*/[\w-][\w.-]*)", run.data.get("source") or "")
+    return named[1] if named else None
+
+
+def data_name(run: Run) -> str:
+    """What the run was trained on: the task, or the file or data set that a user brought."""
+    section = run.settings["data"]
+    return str(section.get("data") or section["task"]) if section["task"] == "own-data" else section["task"]
 
 
 def eval_results_file(run: Run) -> dict[str, list]:
@@ -166,8 +170,8 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "model_name": repo_id.split("/")[-1],
         "summary": summary(run, head, NAMES.get(arch, arch)),
         **described(config, NAMES.get(arch, arch), metrics.get("num_parameters", 0)),
-        "task": task,
-        "task_summary": TASKS[task].summary if task in TASKS else "",
+        "task": data_name(run),
+        "task_summary": TASKS[task].summary if task in TASKS and task != "own-data" else "",
         "training": {"pretrain": "self-pretraining", "finetune": "fine-tuning"}[run.phase]
         + (" after self-pretraining" if from_spt else " from scratch" if run.phase == "finetune" else ""),
         "spt": objective(pretraining, about["mask_ratio"])
@@ -247,7 +251,7 @@ def self_pretrained(run: Run) -> bool:
 
 def summary(run: Run, head: str, arch: str) -> str:
     """One paragraph: what this is."""
-    task = run.settings["data"]["task"]
+    task = data_name(run)
     if run.phase == "pretrain":
         return (
             f"{arch}, self-pretrained on the inputs of {task}, without labels, by hf-longseq. It opens under its own "
@@ -274,6 +278,7 @@ def describe_data(run: Run) -> dict[str, Any]:
         found = {name: getattr(spec, name) for name in found}
     found["source"] = found["source"] or (TASKS[task].summary if task in TASKS else "the publisher's own")
     found["license"] = found["license"] or "not recorded"
+    found["note"] = found["note"] and found["note"].rstrip(".") + "."
     return found
 
 
@@ -291,8 +296,7 @@ def commands(run: Run) -> str:
 
 def limits(run: Run, config, head: str) -> list[str]:
     """What a user must not expect."""
-    task = run.settings["data"]["task"]
-    found = [f"Trained on {task} alone: nothing is known about other data, lengths or noise."]
+    found = [f"Trained on {data_name(run)} alone: nothing is known about other data, lengths or noise."]
     if run.metrics.get("steps", 0) < 100:
         found.append(f"Trained for {run.metrics.get('steps')} steps only: this is a trial, not a result.")
     if head == "ForSequenceClassification":
