@@ -44,14 +44,14 @@ run_smnist() { smnist --archs "$three" --inits "$arms" "$@"; }
 run_smnist-tied() { smnist --archs transformer --inits scratch-tied "$@"; }
 smnist() {
     data mnist-1024
-    compare --recipe smnist --data.data_dir runs/examples --train_fractions 0.05,1 \
+    compare --recipe smnist --data.data_dir runs/examples --train_fractions 0.05,0.2,1 \
         --data.pretrain_inputs 1000 --model.num_hidden_layers 2 --pretrain.max_steps 300 --pretrain.learning_rate 2e-3 \
         --pretrain.eval_steps 150 --finetune.max_steps 150 --finetune.learning_rate 3e-3 --finetune.eval_steps 50 "$@"
 }
 
 run_wrist-sensors() {
     data wrist-sensors
-    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits scratch,spt-masked --train_fractions 0.15,1 "$@"
+    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
 }
 
 if ! declare -F "run_$name" >/dev/null; then
