@@ -51,7 +51,7 @@ smnist() {
 
 run_wrist-sensors() {
     data wrist-sensors
-    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
+    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits scratch,spt-masked --train_fractions 0.15,1 "$@"
 }
 
 if ! declare -F "run_$name" >/dev/null; then
