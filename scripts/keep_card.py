@@ -6,12 +6,14 @@ The folder is the one that `hf-longseq publish` would upload, without the model 
 here, and without weights above 2 MB.
 """
 
+import argparse
 import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.publish import publish
 from hf_longseq.training.manifest import replace_folder
 
@@ -37,4 +39,11 @@ def main(run: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", help="folder of a finished run")
+    parser.add_argument("name", help="of the folder in model_cards/")
+    options = parser.parse_args()
+    try:
+        main(options.run, options.name)
+    except HfLongSeqError as error:
+        sys.exit(f"keep_card: {error}")

@@ -60,6 +60,8 @@ class TestFormats:
     def test_the_source_says_whether_the_data_are_a_file_or_a_data_set_of_the_hub(self, tmp_path, monkeypatch):
         path = write_csv(tmp_path / "a.csv", sentences())
         assert load(path, tmp_path)[1].source == str(path)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert load("~/a.csv", tmp_path)[1].source == "~/a.csv"
         rows = [{"text": text, "label": label} for text, label in sentences()]
         monkeypatch.setattr("hf_longseq.data.own_sources.load_dataset", lambda repo_id: Dataset.from_list(rows))
         assert load("org/texts", tmp_path)[1].source.endswith("/datasets/org/texts")

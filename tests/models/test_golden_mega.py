@@ -265,6 +265,22 @@ def test_padded_rows_continue_as_if_alone(chunk, function, position_bias):
     torch.testing.assert_close(torch.cat(parts, 1)[1:], model(padded).last_hidden_state, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@torch.no_grad()
+def test_attention_weights_stand_where_the_positions_stand_whatever_is_padding(bidirectional):
+    torch.manual_seed(0)
+    config = MegaConfig(hidden_size=16, num_hidden_layers=1, vocab_size=30, bidirectional=bidirectional)
+    model = MegaModel._from_config(config, attn_implementation="eager").eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    mask = torch.tensor([[0, 0, 1, 1, 1, 0, 1, 1, 1, 1]])
+    weights_LL = model(torch.randint(0, 30, (1, 10)), attention_mask=mask, output_attentions=True).attentions[0][0, 0]
+    real = mask[0].bool()
+    assert not weights_LL[real][:, ~real].any()
+    seen = torch.ones(10, 10).bool() if bidirectional else torch.ones(10, 10).tril().bool()
+    assert (weights_LL > 0)[real][:, real].equal(seen[real][:, real])
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [

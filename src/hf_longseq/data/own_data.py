@@ -15,7 +15,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,7 +102,9 @@ def load(
     splits = load_converted("own-data", description, features, chunks, cache_dir)
     note = _report(split_of, targets, names, rows, group_column)
     logger.info("%s: %s", data, note)
-    return splits, _spec(data, modality, facts, names, bool(second_input_column), mask_ratio, note)
+    local = any(table.files for table in tables.values())
+    source = data if local else f"{ENDPOINT}/datasets/{data}"
+    return splits, _spec(source, modality, facts, names, bool(second_input_column), mask_ratio, note)
 
 
 class _Rows:
@@ -322,7 +323,7 @@ def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], r
 
 
 def _spec(
-    data: str, modality: str, facts: dict, names: tuple[str, ...], pair: bool, mask_ratio: float | None, note: str
+    source: str, modality: str, facts: dict, names: tuple[str, ...], pair: bool, mask_ratio: float | None, note: str
 ) -> TaskSpec:
     ratio = mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25)
     common: dict[str, Any] = {
@@ -333,7 +334,7 @@ def _spec(
         "metric": "accuracy" if names else "rmse",
         "mask_ratio": ratio,
         "pair": pair,
-        "source": data if Path(data).exists() else f"{ENDPOINT}/datasets/{data}",
+        "source": source,
         "license": "not stated",
         "note": note,
     }

@@ -149,9 +149,9 @@ class MegaMixer(nn.Module):
         out = out.reshape(batch, chunks * size, -1)[:, :length]
         if layout.inverse_BL is not None:
             out = _take(out, layout.inverse_BL)
-        return out, weights if weights is None else self._in_place(weights, layout, batch, length)
+        return out, weights if weights is None else self._in_input_order(weights, layout, batch, length)
 
-    def _in_place(self, weights: torch.Tensor, layout: MegaLayout, batch: int, length: int) -> torch.Tensor:
+    def _in_input_order(self, weights: torch.Tensor, layout: MegaLayout, batch: int, length: int) -> torch.Tensor:
         """Attention weights (B, 1, L, T) in the order of the input; keys of several chunks count in their chunk."""
         inverse_BL, one_chunk = layout.inverse_BL, layout.chunk >= length
         if one_chunk and inverse_BL is None:
