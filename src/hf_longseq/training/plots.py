@@ -84,9 +84,11 @@ def _learning_curves(pyplot, output_dir: Path, results: dict[str, Any]):
     colours = colours_of(_values(results, "init"))
     for line, fraction in zip(axes, fractions, strict=True):
         for axis, arch in zip(line, archs, strict=True):
-            for row in results["rows"]:
-                if row["arch"] == arch and row.get("fraction") == fraction:
-                    _curve(axis, output_dir, row, f"eval_{metric}", scale, colours[row["init"]])
+            rows = [row for row in results["rows"] if row["arch"] == arch and row.get("fraction") == fraction]
+            for row in rows:
+                _curve(axis, output_dir, row, f"eval_{metric}", scale, colours[row["init"]])
+            # arms that pretrain for equally long share one shade, of the first one's colour
+            _shade(axis, {row["pretrain_steps"]: colours[row["init"]] for row in reversed(rows)})
             axis.set_title(arch if fraction is None else f"{arch}, {100 * fraction:g} % of the labels")
             axis.set_xlim(left=0)
             axis.grid(alpha=0.25)
@@ -111,10 +113,14 @@ def _curve(axis, output_dir: Path, row: dict[str, Any], name: str, scale: float,
     axis.plot(steps, values.mean(0), color=colour, marker="o", markersize=3, label=label_of(row["init"]))
     if len(curves) > 1:
         axis.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
-    if row["pretrain_steps"]:
-        axis.axvspan(0, row["pretrain_steps"], color=colour, alpha=0.06, linewidth=0)
-        axis.text(row["pretrain_steps"] / 2, 0.03, "pretraining", transform=axis.get_xaxis_transform(),
-                  ha="center", fontsize=8, color=colour)  # fmt: skip
+
+
+def _shade(axis, colour_of: dict[int, tuple]) -> None:
+    for steps, colour in colour_of.items():
+        if steps:
+            axis.axvspan(0, steps, color=colour, alpha=0.06, linewidth=0)
+            axis.text(steps / 2, 0.03, "pretraining", transform=axis.get_xaxis_transform(),
+                      ha="center", fontsize=8, color=colour)  # fmt: skip
 
 
 def _named_by_seed(row: dict[str, Any]) -> list[str]:
@@ -154,11 +160,15 @@ def _bars(pyplot, results: dict[str, Any]):
         for place, row in zip(places, chosen, strict=True):
             dots = [scale * value for value in row["values"]]
             axis.scatter([place] * len(dots), dots, s=9, color="black", zorder=3, alpha=0.6)
-    names = [arch if fraction is None else f"{arch}\n{100 * fraction:g} %" for arch, fraction in groups]
+    # variants have long names
+    names = [
+        arch.replace("@", "\n@") + ("" if fraction is None else f"\n{100 * fraction:g} %") for arch, fraction in groups
+    ]
+    names = [name.replace("=", "=\n") if "@" in name else name for name in names]
     axis.set_xticks(range(len(groups)), names)
     axis.set_ylabel(f"test {metric}{' (%)' if scale == 100 else ''}")
     axis.set_title(f"{results['task']}: mean ± std, a dot per seed", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
-    legend_below = -0.1 if len(names[0].split("\n")) == 1 else -0.18
+    legend_below = -0.02 - 0.08 * max(name.count("\n") + 1 for name in names)
     axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, legend_below), ncol=1)
     return figure
