@@ -40,6 +40,17 @@ run_pretraining() {
         spt-masked@pretrain_inputs=20 spt-masked@pretrain_inputs=100 "$@"
 }
 
+# the demo with the sinusoidal positions of the paper's main tables
+run_sinusoidal() {
+    compare --recipe demo --archs transformer@position_embedding=sinusoidal --inits scratch,spt-masked,spt-causal "$@"
+}
+
+# every parameter redrawn from N(0, 0.1), and four times the pretraining of the demo
+run_random-init-longer() {
+    compare --recipe demo --archs "$three" --model.init_normal 0.1 --inits scratch,spt-masked \
+        --pretrain.max_steps 1600 --pretrain.eval_steps 400 "$@"
+}
+
 run_smnist() { smnist --archs "$three" --inits "$arms" "$@"; }
 run_smnist-tied() { smnist --archs transformer --inits scratch-tied "$@"; }
 smnist() {
@@ -51,7 +62,11 @@ smnist() {
 
 run_wrist-sensors() {
     data wrist-sensors
-    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits scratch,spt-masked --train_fractions 0.15,1 "$@"
+    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
+}
+run_wrist-sensors-tied() {
+    data wrist-sensors
+    compare --recipe docs/examples/wrist-sensors.yaml --archs transformer --inits scratch-tied --train_fractions 0.15,1 "$@"
 }
 
 if ! declare -F "run_$name" >/dev/null; then

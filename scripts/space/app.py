@@ -19,6 +19,7 @@ from demo_inputs import examples_of
 
 DEFAULT = os.environ.get("HF_LONGSEQ_CHECKPOINT", "hf-longseq/transformer-spoken-tones-spt")
 CACHE: dict[str, Checkpoint] = {}
+OPEN: dict[str, str] = {}  # the name of the checkpoint whose inputs a visitor sees, by the session of the page
 KEPT = 2
 CANVAS = (256, 256)
 
@@ -35,9 +36,15 @@ def opened(name: str) -> Checkpoint:
     return CACHE[name]
 
 
-def show_inputs(name: str):
+def close_page(request: gr.Request) -> None:
+    """A visitor is gone."""
+    OPEN.pop(request.session_hash, None)
+
+
+def show_inputs(name: str, request: gr.Request):
     """Open a checkpoint and show what it reads: summary, inputs by kind, examples."""
     checkpoint = opened(name)
+    OPEN[request.session_hash] = name
     kind, pair = checkpoint.kind, checkpoint.pair
     examples = examples_of(checkpoint)
     texts = kind in ("text", "ids", "series")
@@ -85,8 +92,13 @@ def read_file(path: str | None):
     return gr.update() if path is None else Path(path).read_text(encoding="utf-8", errors="replace")
 
 
-def predict(name: str, text: str, text_2: str, drawing, sound, share: float):
-    """Answer and pictures for the input of the checkpoint's kind."""
+def predict(name: str, text: str, text_2: str, drawing, sound, share: float, request: gr.Request):
+    """Answer and pictures for the input of the checkpoint's kind; nothing, if another one was opened meanwhile."""
+    session = request.session_hash
+    if OPEN.get(session, name) != name:
+        # a drawing takes its time to arrive; so this may have been asked before the other checkpoint was opened
+        gr.Warning(f"Not asked: {name} is not the checkpoint that is open, press Open to use it.")
+        return gr.skip()
     checkpoint = opened(name)
     picture = drawing and drawing["composite"]
     if picture is not None and picture.mode == "RGBA":
@@ -97,6 +109,8 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float):
         title, kernels = reach(checkpoint, raw)
     except (Unusable, ValueError) as error:  # the processors and models say in ValueErrors what they do not take
         raise gr.Error(" ".join(str(error).split())) from error
+    if OPEN.get(session, name) != name:
+        return gr.skip()
     return (
         gr.update(visible=answer.labels is not None, value=answer.labels),
         gr.update(visible=answer.text is not None, value=answer.text),
@@ -170,10 +184,11 @@ def build(default: str) -> gr.Blocks:
         outputs = [labels, said, curves, kernels]
         shown = [summary, text, text_2, file, picture, sound, share, example, *outputs]
         inputs = [name, text, text_2, picture, sound, share]
-        answering = button.click(predict, inputs, outputs, api_name="predict")
-        # an answer of the checkpoint before would come too late, and keep the button busy
+        # every click counts, in its order, also while one is answered or the first checkpoint is opened
+        button.click(predict, inputs, outputs, api_name="predict", trigger_mode="multiple")
         opening = [open_button.click, name.submit, page.load]
-        gr.on(opening, show_inputs, name, shown, api_name="open", cancels=[answering])
+        gr.on(opening, show_inputs, name, shown, api_name="open", trigger_mode="multiple")
+        page.unload(close_page)
         example.change(take_example, [name, example], [text, text_2, picture, sound], api_name="example")
         file.upload(read_file, file, text, api_visibility="private")
     return page

@@ -123,3 +123,26 @@ def test_a_visitor_tries_checkpoints_of_every_kind(page, checkpoints, tmp_path):
     page.locator("#predict").click()
     page.wait_for_function("/^-?[0-9.]+$/.test(document.querySelector('#said textarea')?.value)")
     assert not page.wrong, page.wrong
+
+
+@pytest.mark.slow
+def test_a_drawing_that_arrives_after_another_checkpoint_was_opened_is_not_answered(page, checkpoints):
+    from playwright.sync_api import expect
+
+    open_checkpoint(page, checkpoints / "image")
+    expect(page.locator("#summary")).to_contain_text("pictures, pixel by pixel")
+    page.locator("#picture canvas").first.wait_for()
+    uploads = []
+    page.route("**/upload*", lambda upload: uploads.append(upload))  # held, as by a slow line
+    with page.expect_request("**/upload*"):
+        page.locator("#predict").click()
+    open_checkpoint(page, checkpoints / "masked")
+    expect(page.locator("#summary")).to_contain_text("S4ForMaskedLM")
+    for upload in uploads:
+        upload.continue_()
+    page.unroute("**/upload*")
+    expect(page.get_by_text("is not the checkpoint that is open")).to_be_visible()
+    page.locator("#text textarea").fill("a [MASK] b")
+    page.locator("#predict").click()
+    page.wait_for_function("document.querySelector('#said textarea')?.value.startsWith('a ')")
+    expect(page.locator("#labels")).to_have_count(0)
