@@ -149,6 +149,18 @@ def test_batch_norm_leaves_padding_out():
     torch.testing.assert_close(norm.running_var, reference.running_var)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_batch_norm_trains_after_a_cast(dtype):
+    norm, reference = LongSeqBatchNorm(5, eps=1e-5), torch.nn.BatchNorm1d(5)
+    norm.reset_parameters()
+    norm.to(dtype)
+    x = torch.randn(4, 6, 5, dtype=dtype)
+    assert norm(x).dtype == dtype
+    reference(x.float().flatten(0, 1))
+    assert norm.running_var.dtype == dtype
+    torch.testing.assert_close(norm.running_var.float(), reference.running_var, atol=0.01, rtol=0.01)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -58,8 +58,9 @@ class LongSeqBatchNorm(nn.Module):
         var_H = _sum_over_processes(((x_BLH - mean_H).square() * weight_BL1).sum(dim=(0, 1))) / count
         with torch.no_grad():
             unbiased_H = var_H * count / (count - 1).clamp(min=1.0)
-            self.running_mean.lerp_(mean_H, self.momentum)
-            self.running_var.lerp_(unbiased_H, self.momentum)
+            for running_H, batch_H in ((self.running_mean, mean_H), (self.running_var, unbiased_H)):
+                # a model cast to half precision has its running statistics in it, too
+                running_H.copy_(torch.lerp(running_H.to(batch_H.dtype), batch_H, self.momentum))
         return mean_H, var_H
 
 
