@@ -99,6 +99,13 @@ def test_resampling_is_that_of_scipy(rates):
     assert made.shape == expected.shape and np.abs(made - expected).max() < 1e-9
 
 
+def test_resampling_takes_memory_for_the_samples_and_not_for_every_step_between_two_rates():
+    one_second = torch.zeros(44_100, 1, dtype=torch.float64)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        resample(one_second, 44_100, 16_000)
+    assert max(event.cpu_memory_usage for event in profile.events()) < 64 * 2**20
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [([], "length 0"), ([1.0, float("nan")], "NaN"), (np.ones((4, 3)), "channel")],

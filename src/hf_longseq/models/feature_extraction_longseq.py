@@ -14,6 +14,9 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
+RESAMPLING_BLOCK = 2**14
+"""Positions computed at a time, so that memory does not grow with the length."""
+
 
 class LongSeqFeatureExtractor(SequenceFeatureExtractor):
     """Turns series (L,) or (L, C) into `input_values`, (B, L) for one channel, else (B, L, C), float32, and into
@@ -139,11 +142,22 @@ def resample(values_LC: torch.Tensor, old_rate: int, new_rate: int) -> torch.Ten
     window = torch.kaiser_window(2 * half + 1, periodic=False, beta=5.0, dtype=torch.float64)
     kernel = torch.sinc(taps / max(up, down)) * window
     kernel = kernel * (up / kernel.sum())
-    length, channels = values_LC.shape
-    stuffed_C1L = values_LC.new_zeros(channels, 1, length * up)
-    stuffed_C1L[:, 0, ::up] = values_LC.T
-    out_C1L = torch.nn.functional.conv1d(stuffed_C1L, kernel[None, None], stride=down, padding=half)
-    return out_C1L[:, 0, : -(-length * up // down)].T
+    blocks = torch.arange(-(-len(values_LC) * up // down)).split(RESAMPLING_BLOCK)
+    return torch.cat([_resampled_at(block, values_LC, kernel, up, down) for block in blocks])
+
+
+def _resampled_at(block_K: torch.Tensor, values_LC: torch.Tensor, kernel: torch.Tensor, up: int, down: int):
+    """Positions ``block_K`` of the output. Of the filter only the taps that fall on an input are looked at, one in
+    ``up``: with the usual rates (44,100 to 16,000 Hz) that is one in 160."""
+    half = len(kernel) // 2
+    middle_K = block_K * down
+    first_K = -((half - middle_K) // up)  # the first input that the filter reaches
+    inputs_KT = first_K[:, None] + torch.arange(2 * half // up + 1)
+    tap_KT = inputs_KT * up - middle_K[:, None] + half
+    reached = (tap_KT <= 2 * half) & (inputs_KT >= 0) & (inputs_KT < len(values_LC))
+    weights_KT = kernel[tap_KT.clamp(max=2 * half)] * reached
+    picked_KTC = values_LC[inputs_KT.clamp(0, len(values_LC) - 1)]
+    return torch.einsum("kt,ktc->kc", weights_KT, picked_KTC)
 
 
 __all__ = ["LongSeqFeatureExtractor"]
