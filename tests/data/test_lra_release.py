@@ -47,13 +47,22 @@ def test_retrieval(release):
     assert batch["input_ids"].shape == (4, 12)
 
 
-def test_pathfinder_splits_as_published_and_leaves_out_empty_pictures(release):
+def test_pathfinder_splits_as_published_and_leaves_out_empty_pictures(release, caplog):
     splits, spec = load("pathfinder", release)
     assert {name: len(split) for name, split in splits.items()} == {"train": 25, "validation": 2, "test": 2}
     for split in splits.values():
         rows = split[:]
         assert [values[0] for values in rows["input_values"]] == [200 if label else 30 for label in rows["labels"]]
     assert splits["train"][0]["input_values"].shape == (1024,) and spec.num_levels == 256
+    assert f"{PATHFINDER}: 1 empty picture(s) left out, imgs/0/sample_3.png" in caplog.text
+
+
+def test_pictures_whose_metadata_were_not_unpacked_are_noticed(files, tmp_path):
+    del files[f"lra_release/lra_release/{PATHFINDER}/metadata/10.npy"]
+    release = write(files, tmp_path / "release", packed=False)
+    with pytest.raises(ValueError, match="metadata lacks the file for imgs/10"):
+        load("pathfinder", release)
+    assert not list((tmp_path / "cache" / "pathfinder").iterdir())
 
 
 DAMAGE = [

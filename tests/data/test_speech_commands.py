@@ -63,6 +63,13 @@ def test_a_cut_off_archive_is_not_used(files, tmp_path):
         load(archive, tmp_path / "cache")
 
 
+def test_a_half_unpacked_archive_is_not_used(files, tmp_path):
+    del files["zero/speaker2_nohash_0.wav"], files["yes/speaker1_nohash_0.wav"]
+    with pytest.raises(ValueError, match="lacks 2 clips that its lists name, yes/speaker1_nohash_0.wav among them"):
+        load(write(files, tmp_path, False), tmp_path / "cache")
+    assert not list((tmp_path / "cache" / "speech-commands").iterdir())
+
+
 def test_missing_data_name_the_command(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"curl .*speech_commands_v0.02.tar.gz"):
         load_task("speech-commands", cache_dir=str(tmp_path))

@@ -7,6 +7,7 @@ from an archive, and nothing in it is executed: the `.npy` files of Pathfinder a
 """
 
 import io
+import logging
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,8 @@ from hf_longseq.data.archives import open_archive
 from hf_longseq.data.pixels import pixel_columns
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError
+
+logger = logging.getLogger(__name__)
 
 URL = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
 LISTOPS_FILES = {"train": "basic_train.tsv", "validation": "basic_val.tsv", "test": "basic_test.tsv"}
@@ -198,9 +201,7 @@ def pathfinder_folder(size: int, contour_length: int) -> str:
 
 def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iterator[tuple[str, dict[str, pa.Array]]]:
     """Columns of Pathfinder in the split of the published results: shuffled by torch with seed 42, cut 80/10/10."""
-    folder = f"pathfinder{size}/" + (
-        "curv_baseline" if contour_length == 6 else f"curv_contour_length_{contour_length}"
-    )
+    folder = pathfinder_folder(size, contour_length)
     pictures: dict[str, bytes] = {}
     metadata: dict[int, list[str]] = {}
     for path, content in release.files(folder):
@@ -208,7 +209,14 @@ def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iter
             pictures[path] = content
         elif path.startswith("metadata/") and path.endswith(".npy"):
             metadata[int(Path(path).stem)] = content.decode("utf-8").splitlines()
-    listed = []
+    described = {f"imgs/{stem}" for stem in metadata}
+    drawn = {path.rsplit("/", 1)[0] for path in pictures if path.startswith("imgs/")}
+    bare = min(drawn - described, default=None)
+    if bare is not None:
+        raise HfLongSeqError(
+            f"{folder}/metadata lacks the file for {bare}, which holds pictures: unpack the archive again, to its end."
+        )
+    listed, empty = [], []
     for stem in sorted(metadata):
         for number, line in enumerate(metadata[stem], start=1):
             where = f"{folder}/metadata/{stem}.npy, line {number},"
@@ -218,9 +226,13 @@ def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iter
             path = f"{fields[0]}/{fields[1]}"
             if path not in pictures:
                 raise HfLongSeqError(f"{where} names {path}, which is missing: unpack the archive again.")
-            # The release has an empty picture, and everybody leaves it out.
             if pictures[path]:
                 listed.append((path, int(fields[3])))
+            else:
+                empty.append(path)
+    if empty:
+        # the release has one such file, and everybody leaves it out
+        logger.warning("%s: %d empty picture(s) left out, %s first.", folder, len(empty), empty[0])
     held_out = len(listed) // 10
     order = torch.randperm(len(listed), generator=torch.Generator().manual_seed(42)).tolist()
     first = len(order) - 2 * held_out

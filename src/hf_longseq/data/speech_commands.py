@@ -83,11 +83,16 @@ def _chunks(source: Path, subsample: int) -> Iterator[tuple[str, dict[str, Any]]
     rows: dict[str, list[tuple[np.ndarray, int]]] = {"train": [], "validation": [], "test": []}
     for name, content in _clips(source):
         word = name.split("/")[0]
-        split = split_of.get(name, "train")
+        split = split_of.pop(name, "train")
         rows[split].append((read_wave(content, name)[::subsample], LABELS.index(word)))
         if len(rows[split]) == CHUNK:
             yield split, _columns(rows[split])
             rows[split] = []
+    if split_of:
+        raise HfLongSeqError(
+            f"{source} lacks {len(split_of)} clips that its lists name, {min(split_of)} among them: finish unpacking "
+            f"{URL}, or name the archive itself."
+        )
     for split, rest in rows.items():
         if rest:
             yield split, _columns(rest)
