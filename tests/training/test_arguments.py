@@ -1,3 +1,5 @@
+from typing import Literal
+
 import pytest
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
@@ -32,7 +34,17 @@ def test_values_of_yaml_and_command_line_become_the_type_of_their_field(value, k
 
 
 @pytest.mark.parametrize(
-    "value, kind", [(1.5, int), ("many", int), (True, int), (True, float), ("yes", bool), (3, bool)]
+    "value, kind",
+    [
+        (1.5, int),
+        ("many", int),
+        ("1e999", int),
+        (float("nan"), int),
+        (True, int),
+        (True, float),
+        ("yes", bool),
+        (3, bool),
+    ],
 )
 def test_a_value_of_the_wrong_type_is_refused_with_the_name_of_its_field(value, kind):
     with pytest.raises(HfLongSeqError, match=r"pretrain\.thing is .*: give "):
@@ -49,6 +61,20 @@ def test_an_unknown_option_is_refused_with_a_suggestion():
 def test_a_wrong_choice_is_refused_with_a_suggestion():
     with pytest.raises(HfLongSeqError, match=r"schedule is 'cosin' \(did you mean 'cosine'"):
         build_section(FinetuneSection, {"schedule": "cosin"}, "finetune")
+
+
+@pytest.mark.parametrize(
+    "value, kind, message",
+    [
+        (1.5, int | Literal["subset", "all"], r"x is 1.5: give a whole number or one of 'subset', 'all'\."),
+        ("subst", int | Literal["subset", "all"], r"x is 'subst' \(did you mean 'subset'\?\): give a whole number or"),
+        (float("inf"), int | None, r"x is inf: give a whole number\."),
+        ("much", float | int, r"x is 'much': give a number\."),
+    ],
+)
+def test_a_field_of_several_types_names_all_of_them(value, kind, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        convert(value, kind, "x")
 
 
 def test_free_keys_of_model_and_data_are_kept_for_those_who_know_them():

@@ -175,7 +175,7 @@ def test_a_wrong_grid_is_refused(grid, message):
         ({"inits": ("spt@span_length=8",), "grid": {"pretrain.span_length": (1, 4)}}, "would undo what 'spt@span"),
         ({"archs": ("s4@state_size=8",), "grid": {"model.s4.state_size": (8, 16)}}, "would undo what 's4@state"),
         ({"inits": ("spt@span_length=0",)}, "span_length is 0"),
-        ({"inits": ("spt@pretrain_inputs=many",)}, "choose one of 'subset', 'all'"),
+        ({"inits": ("spt@pretrain_inputs=many",)}, "is 'many': give a whole number or one of 'subset', 'all'"),
         ({"archs": ()}, "at least one"),
         ({"archs": ("s4", "s4")}, "named twice"),
         ({"seeds": (1, 1)}, "named twice"),

@@ -231,7 +231,7 @@ def convert(value: Any, kind: Any, where: str) -> Any:
         if value not in typing.get_args(kind):
             raise HfLongSeqError(
                 f"{where} is {value!r}{did_you_mean(str(value), typing.get_args(kind))}: "
-                f"choose one of {', '.join(map(repr, typing.get_args(kind)))}."
+                f"choose one of {_quoted(kind)}."
             )
         return value
     if origin in (list, tuple):
@@ -241,8 +241,9 @@ def convert(value: Any, kind: Any, where: str) -> Any:
     value = plain_scalar(value) if kind in (int, float) else value
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and int(value) == value:
-        return int(value)
+    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if math.isfinite(value) and int(value) == value:
+            return int(value)
     if kind is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     if kind in (bool, dict) and isinstance(value, kind):
@@ -266,4 +267,19 @@ def _first_that_fits(value: Any, members: list, kind: Any, where: str) -> Any:
             return convert(value, member, where)
         except HfLongSeqError as error:
             failure = error
-    raise failure
+    if len(members) == 1:
+        raise failure
+    # a whole number is a number, too
+    asked = [_in_words(member) for member in members if member is not int or float not in members]
+    words = [word for member in members if typing.get_origin(member) is Literal for word in typing.get_args(member)]
+    raise HfLongSeqError(f"{where} is {value!r}{did_you_mean(str(value), words)}: give {' or '.join(asked)}.")
+
+
+def _in_words(kind: Any) -> str:
+    if typing.get_origin(kind) is Literal:
+        return f"one of {_quoted(kind)}"
+    return _NAMES.get(kind, f"a value of type {kind}")
+
+
+def _quoted(literal: Any) -> str:
+    return ", ".join(map(repr, typing.get_args(literal)))
