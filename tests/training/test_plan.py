@@ -99,7 +99,23 @@ def test_budgets():
         plan(compute_tied=True, fractions=(1.0, 0.1))
     # more pretraining is more for scratch-tied as well
     grid = ["pretrain.max_steps=10,20", "pretrain.span_length=1,2"]
-    assert sorted(run.steps for run in plan(inits=("scratch-tied",), grid=grid).values()) == [110, 120]
+    several = plan(inits=("spt", "scratch-tied"), grid=grid)
+    assert sorted(run.steps for run in several.values() if run.init == "scratch-tied") == [110, 120]
+
+
+def test_scratch_tied_stands_beside_arms_of_the_steps_that_it_adds():
+    inits = ("spt", "spt@span_length=8", "spt@max_steps=30", "spt@pretrain_inputs=20", "spt-causal", "scratch-tied")
+    assert plan(inits=inits, fractions=(1.0, 0.1))["s4-scratch-tied-f1-s0"].steps == 130
+    assert "s4-spt-max_steps-60-s0" in plan(inits=("scratch", "spt@max_steps=60"))
+    with pytest.raises(HfLongSeqError, match="'spt@max_steps=60', which pretrains s4 for 60 steps, .* adds 30: leave"):
+        plan(inits=("spt", "spt@max_steps=60", "scratch-tied"))
+    with pytest.raises(HfLongSeqError, match="'spt-causal', which pretrains s4 for 40 steps"):
+        plan(RAW | {"pretrain": {"max_steps": 30, "causal": {"max_steps": 40}}}, inits=("spt-causal", "scratch-tied"))
+    epochs = RAW | {"pretrain": {"num_train_epochs": 10, "global_batch_size": 10}}
+    with pytest.raises(
+        HfLongSeqError, match="'spt@pretrain_inputs=all', which pretrains s4 for 100 steps, .* adds 10"
+    ):
+        plan(epochs, inits=("spt@pretrain_inputs=all", "scratch-tied"), fractions=(0.1,))
 
 
 def test_only_runs_without_a_choice_are_scored_at_once():
@@ -154,6 +170,8 @@ def test_an_arm_has_variants_in_what_pretraining_does_and_reads():
         (["pretrain.objective=causal"], "--inits spt-masked,spt-causal"),
         (["data.train_fraction=0.1"], "--train_fractions"),
         (["model.dropuot=0.1"], "did you mean 'dropout'"),
+        (["model.s5.state_size=8,16"], "'model.s5.state_size' changes no run of s4 from scratch, spt: leave it out"),
+        (["model..dropout=0.1"], "changes no run"),
         (["model.init_normal=0"], "init_normal is 0"),
     ],
 )
@@ -174,6 +192,8 @@ def test_a_wrong_grid_is_refused(grid, message):
         ({"inits": ("spt@span_length=8@span_length=4",)}, "each field once"),
         ({"inits": ("spt@span_length=8",), "grid": {"pretrain.span_length": (1, 4)}}, "would undo what 'spt@span"),
         ({"archs": ("s4@state_size=8",), "grid": {"model.s4.state_size": (8, 16)}}, "would undo what 's4@state"),
+        ({"inits": ("scratch",), "grid": {"pretrain.span_length": (1, 4)}}, "changes no run of s4 from scratch"),
+        ({"inits": ("spt",), "grid": {"scratch.weight_decay": (0.0, 0.1)}}, "changes no run of s4 from spt"),
         ({"inits": ("spt@span_length=0",)}, "span_length is 0"),
         ({"inits": ("spt@pretrain_inputs=many",)}, "is 'many': give a whole number or one of 'subset', 'all'"),
         ({"archs": ()}, "at least one"),

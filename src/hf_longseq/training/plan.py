@@ -72,6 +72,11 @@ class Axes:
         for key, values in self.grid.items():
             if not values or len(set(values)) < len(values):
                 raise HfLongSeqError(f"grid {key} is {list(values)}: give different values, separated by commas.")
+            if not any(_matters(key, self.grid, arch, init) for arch in self.archs for init in self.inits):
+                raise HfLongSeqError(
+                    f"grid key {key!r} changes no run of {', '.join(self.archs)} from {', '.join(self.inits)}: leave "
+                    "it out, or add the architecture or arm that it is for."
+                )
             self._refuse_undoing(key)
 
     def _refuse_undoing(self, key: str) -> None:
@@ -323,6 +328,8 @@ class Planner:
         recipe = replace(recipe, data=fraction_of(whole, fraction, self.num_train_examples))
         labelled = self.count(recipe.data)[1]
         pretraining = self._pretraining(arch, init, seed, fraction, point, recipe, whole)
+        if pretrains(init) and "scratch-tied" in self.axes.inits:
+            self._refuse_untied(pretraining, init, fraction, point)
         section = "finetune" if pretrains(init) else "scratch"
         steps = getattr(recipe, section).steps(labelled)
         if init == "scratch-tied":
@@ -341,6 +348,17 @@ class Planner:
         name = "-".join([slug(arch), slug(init), *self._parts(fraction, several), f"s{seed}"])
         run = Run(name, "finetune", arch, init, seed, fraction, point, recipe, steps, labelled)
         self._add(replace(run, pretrained=started, score_test=score_test))
+
+    def _refuse_untied(self, pretraining: Run, init: str, fraction: float | None, point: dict) -> None:
+        """`scratch-tied` can have the steps of one pretraining only: that of the recipe."""
+        arch, recipe = pretraining.arch, with_point(self.load(pretraining.arch, None), point)
+        whole, recipe = recipe.data, replace(recipe, data=fraction_of(recipe.data, fraction, self.num_train_examples))
+        added = self._pretraining(arch, "scratch-tied", pretraining.seed, fraction, point, recipe, whole).steps
+        if added != pretraining.steps:
+            raise HfLongSeqError(
+                f"inits holds {init!r}, which pretrains {arch} for {pretraining.steps} steps, beside 'scratch-tied', "
+                f"which adds {added}: leave one of them out, or give the steps to all arms (pretrain.max_steps)."
+            )
 
     def _pretraining(self, arch, init, seed, fraction, point, recipe: Recipe, whole: DataSection) -> Run:
         """The run that an arm starts from (for `scratch-tied`, whose steps it adds)."""
