@@ -59,6 +59,13 @@ def test_what_needs_a_download_is_not_loaded_unasked(capsys, monkeypatch, tmp_pa
     assert code == 2 and "run `curl" in err
 
 
+def test_what_is_not_said_is_asked_for(capsys):
+    code, _, err = ask(capsys, "tasks", "show")
+    assert code == 2 and "needs the name of a task" in err
+    code, _, err = ask(capsys, "tasks", "show", "own-data", "--examples", "1")
+    assert code == 2 and "Task 'own-data' needs the option 'data'" in err
+
+
 def test_the_list_says_what_is_cached(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path))
     assert "cached" not in ask(capsys, "tasks")[1]

@@ -120,6 +120,9 @@ class TestFormats:
             load(tmp_path / "clips", tmp_path)
         pytest.importorskip("scipy")
         assert load(tmp_path / "clips", tmp_path, sampling_rate=4000)[1].max_length == 50
+        soundfile.write(tmp_path / "clips" / "low" / "x.wav", np.zeros(0), 8000)
+        with pytest.raises(ValueError, match="low/x.wav .clips, row 21. has length 0"):
+            load(tmp_path / "clips", tmp_path, sampling_rate=4000)
 
     def test_pairs_of_documents(self, tmp_path):
         rows = [(f"first {i}", f"second {i}", i % 2) for i in range(20)]
@@ -220,6 +223,34 @@ def test_bad_files_are_named(tmp_path):
     np.savez(tmp_path / "uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
     with pytest.raises(ValueError, match=r"uneven\.npz has arrays of lengths"):
         load(tmp_path / "uneven.npz", tmp_path)
+
+
+def test_a_row_without_a_group_is_named(tmp_path):
+    rows = [(f"t{i}", i % 2, "" if i == 3 else f"s{i % 10}") for i in range(40)]
+    path = write_csv(tmp_path / "a.csv", rows, header=("text", "label", "subject"))
+    with pytest.raises(ValueError, match=r"a\.csv, row 4, has no subject"):
+        load(path, tmp_path, group_column="subject")
+
+
+@pytest.mark.parametrize("problem_type", [None, "regression"])
+def test_several_labels_a_row_are_refused_and_one_in_an_array_is_taken(problem_type, tmp_path):
+    x = RNG.normal(size=(20, 5))
+    np.savez(tmp_path / "two.npz", x=x, y=np.arange(40).reshape(20, 2))
+    with pytest.raises(ValueError, match=r"two\.npz, row 1, has 2 labels: give one"):
+        load(tmp_path / "two.npz", tmp_path, problem_type=problem_type)
+    np.savez(tmp_path / "one.npz", x=x, y=np.arange(20)[:, None] % 2)
+    splits, _ = load(tmp_path / "one.npz", tmp_path, problem_type=problem_type)
+    assert sorted(all_labels(splits).tolist()) == [0] * 10 + [1] * 10
+
+
+def test_pictures_of_16_bits_are_refused_instead_of_turning_white(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for i in range(20):
+        folder = tmp_path / "pics" / ("cat", "dog")[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.fromarray(np.full((4, 4), 1000 + i, np.uint16)).save(folder / f"{i}.png")
+    with pytest.raises(ValueError, match=r"cat/0\.png .* has more than 8 bits a pixel"):
+        load(tmp_path / "pics", tmp_path)
 
 
 def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):

@@ -58,6 +58,8 @@ def test_wrong_pictures_are_refused():
     processor = LongSeqImageProcessor()
     with pytest.raises(ValueError, match="outside 0..1"):
         processor(np.full((4, 4), 3.0), return_tensors="pt")
+    with pytest.raises(ValueError, match="more than 8 bits a pixel"):
+        processor(Image.fromarray(np.full((4, 4), 1000, np.uint16)), return_tensors="pt")
     with pytest.raises(ValueError, match="num_channels is 2"):
         LongSeqImageProcessor(num_channels=2)
     with pytest.raises(ValueError, match="fit is 'cubic'"):

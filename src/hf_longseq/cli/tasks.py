@@ -23,9 +23,11 @@ def run(argv: list[str]) -> None:
     if options.action == "list":
         _list()
         return
+    if options.name is None:
+        raise HfLongSeqError(f"`tasks show` needs the name of a task: known: {', '.join(TASKS)}.")
     if options.name not in TASKS:
         raise HfLongSeqError(
-            f"there is no task {options.name!r}{did_you_mean(options.name or '', TASKS)}: known: {', '.join(TASKS)}."
+            f"there is no task {options.name!r}{did_you_mean(options.name, TASKS)}: known: {', '.join(TASKS)}."
         )
     if options.markdown:
         from hf_longseq.analysis.task_pages import task_page

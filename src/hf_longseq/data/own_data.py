@@ -117,6 +117,9 @@ class _Rows:
         self.inputs = {name: {id(t): t.column(name) for t in tables.values()} for name in (first, second) if name}
         self.labels = [value for table in tables.values() for value in table.column(label)]
         self.groups = [value for table in tables.values() for value in table.column(group)] if group else None
+        absent = next((i for i, value in enumerate(self.groups or ()) if _is_absent(value)), None)
+        if absent is not None:
+            raise HfLongSeqError(f"{self.names[absent]} has no {group}, so it belongs to no group: remove the row.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -135,6 +138,11 @@ class _Rows:
         ]
 
 
+def _is_absent(value: Any) -> bool:
+    """Whether a cell of a table is empty: None, or not a number."""
+    return value is None or value != value
+
+
 def _usual(table: Table, names: tuple[str, ...], option: str) -> str:
     for name in names:
         if name in table.names:
@@ -146,10 +154,15 @@ def _targets(
     rows: _Rows, class_names: list[str] | None, problem_type: str | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Targets of all rows, and the names of the classes (none for regression)."""
-    absent = next((i for i, label in enumerate(rows.labels) if label is None or label != label), None)
+    several = next((i for i, label in enumerate(rows.labels) if np.ndim(label) and np.size(label) != 1), None)
+    if several is not None:
+        raise HfLongSeqError(
+            f"{rows.names[several]} has {np.size(rows.labels[several])} labels: give one class or one number per row."
+        )
+    absent = next((i for i, label in enumerate(rows.labels) if _is_absent(label)), None)
     if absent is not None:
         raise HfLongSeqError(f"{rows.names[absent]} has no label: remove the row.")
-    labels = np.asarray(rows.labels)
+    labels = np.asarray(rows.labels).reshape(-1)
     if problem_type == "regression":
         try:
             return labels.astype(np.float32), ()

@@ -117,7 +117,10 @@ def _open_image(value: Any, where: str, colour: bool, size: int | None) -> np.nd
     try:
         if isinstance(value, dict):
             value = io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"]
-        image = Image.open(value).convert("RGB" if colour else "L")
+        image = Image.open(value)
+        if image.mode[0] in "IF":  # converted, all levels above 255 would be white
+            raise HfLongSeqError(f"{where} has more than 8 bits a pixel (mode {image.mode}): save it with 8 bits.")
+        image = image.convert("RGB" if colour else "L")
         if size is not None:
             image = image.resize((size, size), Image.Resampling.BILINEAR)
         return np.asarray(image)
@@ -137,7 +140,9 @@ def _open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.n
         samples, rate = soundfile.read(value, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, OSError, TypeError) as error:
         raise HfLongSeqError(f"{where} is no readable sound ({error}): remove it or save it again.") from error
-    if sampling_rate is not None and rate != sampling_rate and len(samples):
+    if len(samples) == 0:
+        raise HfLongSeqError(f"{where} has length 0: remove the row.")
+    if sampling_rate is not None and rate != sampling_rate:
         try:
             from scipy.signal import resample_poly
         except ImportError:

@@ -249,12 +249,16 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
     module_name, function_name = entry.loader.split(":")
     loader = getattr(importlib.import_module(module_name), function_name)
     fixed = dict(entry.options)
-    known = [key for key in inspect.signature(loader).parameters if key not in fixed]
+    parameters = inspect.signature(loader).parameters
+    known = [key for key in parameters if key not in fixed]
     for key in options:
         if key not in known:
             raise HfLongSeqError(
                 f"Task {name!r} has no option {key!r}{did_you_mean(key, known)}: its options are {', '.join(known)}."
             )
+    needed = [key for key in known if parameters[key].default is inspect.Parameter.empty and key not in options]
+    if needed:
+        raise HfLongSeqError(f"Task {name!r} needs the option {needed[0]!r}: {entry.summary}.")
     splits, spec = loader(**fixed, **options)
     return splits.with_format("numpy"), spec
 

@@ -92,6 +92,8 @@ class LongSeqImageProcessor(BaseImageProcessor):
     def grey_levels(self, image) -> torch.Tensor:
         """Levels 0..255 (L, C) in uint8 of one picture, in the size and the colours of the model."""
         image = image if hasattr(image, "convert") else as_pillow(image)
+        if image.mode[0] in "IF":  # converted, all levels above 255 would be white
+            raise ValueError(f"a picture has more than 8 bits a pixel (mode {image.mode}); give it with 8 bits.")
         image = image.convert("L" if self.num_channels == 1 else "RGB")
         wanted = (self.width, self.height)
         if image.size != wanted:
