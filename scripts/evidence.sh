@@ -45,6 +45,17 @@ run_sinusoidal() {
     compare --recipe demo --archs transformer@position_embedding=sinusoidal --inits scratch,spt-masked,spt-causal "$@"
 }
 
+run_sinusoidal-longer() {
+    compare --recipe demo --archs transformer@position_embedding=sinusoidal --inits spt-masked \
+        --pretrain.max_steps 1600 --pretrain.eval_steps 400 "$@"
+}
+
+# the demo, and a fifth of its labels, with more seeds
+run_seeds() {
+    compare --recipe demo --data.num_train_examples none --archs transformer --inits scratch,spt-masked,scratch-tied \
+        --train_fractions 0.03,0.15 --seeds 0 1 2 3 4 "$@"
+}
+
 # every parameter redrawn from N(0, 0.1), and four times the pretraining of the demo
 run_random-init-longer() {
     compare --recipe demo --archs "$three" --model.init_normal 0.1 --inits scratch,spt-masked \
