@@ -223,6 +223,29 @@ def test_an_unfinished_plan_is_collected(tmp_path):
     assert "No run has finished yet." in (tmp_path / "out" / "report.md").read_text()
 
 
+def test_while_a_comparison_grows_its_report_tells_the_command_of_the_rows(tmp_path):
+    tried = [
+        {"arch": "s4", "init": "scratch", "fraction": None, "grid": {"lr": lr}, "seeds": [0]} for lr in (0.1, 0.2)
+    ]
+    failed = [{"run": "runs/x", "arch": "s4", "init": "scratch", "seed": 1, "error": "the loss is nan"}]
+    folder = tmp_path / "a"
+    plan(folder, [row(values=(0.5,))], candidates=tried, failed=failed)
+
+    def command(**axes):
+        (folder / "resolved.yaml").write_text(json.dumps({"run": {"phase": "compare", "seeds": [0, 1]} | axes}))
+        return read_plans([str(folder)])[0].command
+
+    small = command(archs=["s4"], inits=["scratch"], grid={"lr": [0.1, 0.2]}, train_fractions=[])
+    assert small == "hf-longseq compare --recipe resolved.yaml --seeds 0 1 --inits scratch --grid lr=0.1,0.2"
+    more = {"archs": ["s4", "dlr"], "inits": ["scratch", "spt"], "seeds": [0, 1, 2], "train_fractions": [1.0, 0.5]}
+    large = command(**more, grid={"lr": [0.1, 0.2, 0.3], "batch": [8, 4]})
+    assert large == small.replace("--seeds", "--archs s4 --seeds")
+    # one that has ended
+    plan(tmp_path / "b", [row()], candidates=[{**tried[0], "fraction": 0.5, "grid": {}}])
+    (tmp_path / "b/resolved.yaml").write_text("run: {phase: spt, seeds: [0], train_fractions: [0.5], grid: {}}")
+    assert read_plans([str(tmp_path / "b")])[0].command.endswith("--seeds 0 --train_fractions 0.5")
+
+
 def test_the_papers_figures_are_those_that_were_confirmed():
     values = paper_values()
     assert (

@@ -22,6 +22,7 @@ from hf_longseq.metrics import METRICS
 from hf_longseq.training.collect import PLAN, RESULTS, collect
 from hf_longseq.training.manifest import RESOLVED
 from hf_longseq.training.plan import slug
+from hf_longseq.training.recipe import architectures_of
 
 CURVES = "curves.json"
 INIT_ORDER = ("scratch", "scratch-tied", "spt-masked", "spt-causal")
@@ -209,7 +210,7 @@ def read_plan(folder: Path, name: str | None = None) -> Plan:
         failed=tuple(results.get("failed") or ()),
         unfinished=tuple(results.get("unfinished") or ()),
         environment=results.get("environment") or {},
-        command=results.get("command") or _command(folder),
+        command=results.get("command") or _command(folder, results),
         resized=bool(SIZES & set(_settings(folder).get("data") or {})),
         curves=_read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results),
     )
@@ -272,23 +273,49 @@ def _validation_of_files(folder: Path, raw: dict[str, Any]) -> tuple[float, ...]
     return tuple(found) if len(found) == len(raw.get("seeds") or ()) else ()
 
 
-def _command(folder: Path) -> str | None:
+def _command(folder: Path, results: dict[str, Any]) -> str | None:
     """The command of a plan as far as its settings tell it."""
-    run = _settings(folder).get("run") or {}
+    settings = _settings(folder)
+    run = settings.get("run") or {}
     if run.get("phase") not in PLAN_PHASES:
         return None
+    known = run.get("archs") or architectures_of(settings)
+    run = _part_in(results, {**run, "archs": known})
     words = [f"hf-longseq {run['phase']} --recipe {RESOLVED}"]
+    if run["archs"] != known:
+        words.append(f"--arch{'s' if run['phase'] == 'compare' else ''} {' '.join(run['archs'])}")
     for key in ("seeds", "inits"):
         if run.get(key):
             words.append(f"--{key} {' '.join(map(str, run[key]))}")
-    if isinstance(run.get("grid"), dict) and run["grid"]:
+    if run.get("grid"):
         points = (f"{key}={','.join(map(str, values))}" for key, values in run["grid"].items())
         words.append(f"--grid {' '.join(points)}")
-    if isinstance(run.get("train_fractions"), list) and len(run["train_fractions"]) > 1:
+    if run.get("train_fractions"):
         words.append(f"--train_fractions {','.join(map(str, run['train_fractions']))}")
     if run.get("compute_tied"):
         words.append("--compute_tied")
     return " ".join(words)
+
+
+def _part_in(results: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """The part of a plan that results speak of: they are a smaller plan's while a larger one is under way."""
+    tried = results.get("candidates")
+    if not tried:
+        return run
+    seeds = {seed for one in tried for seed in one.get("seeds") or ()}
+    seeds |= {one.get("seed") for one in results.get("failed") or ()}
+    seeds |= set(run.get("seeds") or ()) if results.get("unfinished") else set()
+    held = {"seeds": seeds}
+    for axis, key in (("archs", "arch"), ("inits", "init"), ("train_fractions", "fraction")):
+        held[axis] = {one.get(key) for one in tried}
+    points = {(key, value) for one in tried for key, value in (one.get("grid") or {}).items()}
+    grid = {key: [value for value in values if (key, value) in points] for key, values in _grid(run).items()}
+    part = {axis: [value for value in run.get(axis) or () if value in values] for axis, values in held.items()}
+    return {**run, **part, "grid": {key: values for key, values in grid.items() if values}}
+
+
+def _grid(run: dict[str, Any]) -> dict[str, list]:
+    return run["grid"] if isinstance(run.get("grid"), dict) else {}
 
 
 def curve_key(arch: str, init: str, fraction: float | None, several: bool) -> str:
