@@ -124,12 +124,22 @@ def test_contradictory_plans_are_named(tmp_path):
         ({"metric": "bleu"}, "not known whether 'bleu'.*better when greater"),
         ({"rows": [row(values=(0.5, float("nan")))]}, "row s4 scratch: the values are"),
         ({"rows": [row() | {"arch": None}]}, "arch is missing"),
+        ({"rows": [3]}, "has 3 for a row: restore"),
     ],
 )
 def test_results_that_cannot_be_read_are_refused(tmp_path, change, message):
     content = {"task": "listops", "metric": "accuracy", "rows": [row()]} | change
     (tmp_path / "results.json").write_text(json.dumps(content))
     with pytest.raises(HfLongSeqError, match=message):
+        read_plans([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "name, text", [("results.json", '{"task'), ("plan.json", "["), ("resolved.yaml", "a: ["), ("resolved.yaml", "a")]
+)
+def test_a_torn_file_is_named(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(HfLongSeqError, match=f"{name} is .*restore it"):
         read_plans([str(tmp_path)])
 
 

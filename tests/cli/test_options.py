@@ -30,6 +30,12 @@ def test_options_of_sections_are_taken_out():
     assert overrides == {"model": {"hidden_size": 64}, "pretrain": {"learning_rate": 1e-3}, "data": {"tokens": True}}
 
 
+def test_a_word_that_is_no_yaml_is_itself():
+    words = ["--data.label_column", "*", "--model.hidden_act", "{", "--data.input_column", "@x: ["]
+    _, overrides = split_dotted(words)
+    assert overrides == {"data": {"label_column": "*", "input_column": "@x: ["}, "model": {"hidden_act": "{"}}
+
+
 def test_a_command_with_one_phase_needs_no_section_name():
     rest, overrides = split_dotted(["--learning_rate", "1e-3", "--mask-ratio=0.2", "--seed", "1"], phase="pretrain")
     assert overrides == {"pretrain": {"learning_rate": 1e-3, "mask_ratio": 0.2}} and rest == ["--seed", "1"]

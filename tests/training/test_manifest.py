@@ -37,6 +37,17 @@ def test_a_folder_with_foreign_files_is_never_touched(tmp_path):
         manifest.claim_folder(tmp_path / "thesis.tex", SETTINGS)
 
 
+def test_a_torn_record_is_named_and_nothing_is_touched(tmp_path):
+    (tmp_path / "resolved.yaml").write_text("model: {arch")
+    (tmp_path / "metrics.json").write_text('{"test": ')
+    for overwrite in (False, True):
+        with pytest.raises(HfLongSeqError, match=r"resolved\.yaml is damaged: restore it"):
+            manifest.claim_folder(tmp_path, {"run": {}}, overwrite)
+    with pytest.raises(HfLongSeqError, match=r"metrics\.json is not readable as JSON"):
+        manifest.read_json(tmp_path / "metrics.json")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     def full_disk(path):
         raise OSError("no space left")

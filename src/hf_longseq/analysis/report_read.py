@@ -6,7 +6,6 @@ A plan is the output folder of `compare` or `spt`, or a folder that only keeps t
 files lack are None here and "–" in the report.
 """
 
-import json
 import math
 import re
 import statistics
@@ -15,12 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import METRICS
 from hf_longseq.training.collect import PLAN, RESULTS, collect
-from hf_longseq.training.manifest import RESOLVED
+from hf_longseq.training.manifest import RESOLVED, read_json, read_resolved
 from hf_longseq.training.plan import slug
 from hf_longseq.training.recipe import architectures_of
 
@@ -177,16 +174,12 @@ def _is_plan(folder: Path) -> bool:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    path = folder / RESOLVED
-    if not path.is_file():
-        return {}
-    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return settings if isinstance(settings, dict) else {}
+    return read_resolved(folder) or {}
 
 
 def results_of(folder: Path) -> Any:
     """Content of a plan's `results.json`, or what it would be where the plan has not written it yet."""
-    return _read_json(folder / RESULTS) if (folder / RESULTS).is_file() else collect(folder)
+    return read_json(folder / RESULTS) if (folder / RESULTS).is_file() else collect(folder)
 
 
 def read_plan(folder: Path, name: str | None = None) -> Plan:
@@ -212,15 +205,8 @@ def read_plan(folder: Path, name: str | None = None) -> Plan:
         environment=results.get("environment") or {},
         command=results.get("command") or _command(folder, results),
         resized=bool(SIZES & set(_settings(folder).get("data") or {})),
-        curves=_read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results),
+        curves=read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results),
     )
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise HfLongSeqError(f"{path} is not readable as JSON ({error}): restore it.") from error
 
 
 def _direction(metric: str, results: dict[str, Any], folder: Path) -> bool:
@@ -238,6 +224,8 @@ def _direction(metric: str, results: dict[str, Any], folder: Path) -> bool:
 
 def _row(raw: dict[str, Any], folder: Path) -> Row:
     """One entry of "rows", checked."""
+    if not isinstance(raw, dict):
+        raise HfLongSeqError(f"{folder / RESULTS} has {raw!r} for a row: restore the file, or run the plan again.")
     where = f"{folder / RESULTS}, row {raw.get('arch', '?')} {raw.get('init', '?')}"
     for key in ("arch", "init", "values"):
         if not raw.get(key):
@@ -266,7 +254,7 @@ def _validation_of_files(folder: Path, raw: dict[str, Any]) -> tuple[float, ...]
     found = []
     for seed in raw.get("seeds") or ():
         path = folder / "metrics" / f"{slug(raw['arch'])}-{slug(raw['init'])}-s{seed}.json"
-        metrics = _read_json(path) if path.is_file() else {}
+        metrics = read_json(path) if path.is_file() else {}
         value = metrics.get("validation", {}).get(metrics.get("metric"))
         if value is not None:
             found.append(value)
@@ -342,7 +330,7 @@ def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
         if not histories or not all(path.is_file() for path in histories):
             continue
         key = f"eval_{results['metric']}"
-        scores = [{entry["step"]: entry[key] for entry in _read_json(path) if key in entry} for path in histories]
+        scores = [{entry["step"]: entry[key] for entry in read_json(path) if key in entry} for path in histories]
         steps = sorted(set.intersection(*(set(one) for one in scores)))
         if steps:
             curves[curve_key(row["arch"], row["init"], row.get("fraction"), several)] = {

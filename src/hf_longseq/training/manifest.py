@@ -89,8 +89,15 @@ def write_yaml(path: str | os.PathLike, content: Any) -> None:
 
 
 def read_json(path: str | os.PathLike) -> Any:
-    """Read a JSON file of a run."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """Read a JSON file of a run.
+
+    Raises:
+        HfLongSeqError: If it is damaged.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise HfLongSeqError(f"{path} is not readable as JSON ({error}): restore it, or delete its folder.") from error
 
 
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
@@ -132,9 +139,21 @@ def _is_alive(process: int) -> bool:
 
 
 def read_resolved(folder: str | os.PathLike) -> dict | None:
-    """Settings recorded in a run folder, or None if the folder holds no run."""
+    """Settings recorded in a run folder, or None if the folder holds no run.
+
+    Raises:
+        HfLongSeqError: If they are damaged.
+    """
     path = Path(folder) / RESOLVED
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")
+    return settings
 
 
 def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = False, finished: str = METRICS) -> str:

@@ -351,7 +351,7 @@ def loader_options(task: str, options: Raw) -> Raw:
         if kind is not None and set(typing.get_args(kind) or (kind,)) <= {str, int, float, bool, type(None)}:
             converted[name] = convert(value, kind, f"data.{name}")
         else:
-            converted[name] = yaml.safe_load(value) if isinstance(value, str) else value
+            converted[name] = _yaml_value(value)
     return converted
 
 
@@ -361,9 +361,17 @@ def _without_another_task(raw: Raw, overrides: Raw) -> Raw:
     return {**raw, "data": {}} if own and other and own != other else raw
 
 
+def _yaml_value(text: Any) -> Any:
+    """What a word of the command line means in YAML; a word that is no YAML, such as `*`, is itself."""
+    try:
+        return yaml.safe_load(text) if isinstance(text, str) else text
+    except yaml.YAMLError:
+        return text
+
+
 def set_dotted(nested: Raw, dotted: str, text: Any) -> None:
     """Store a command-line value under `section.key` (or `section.arch.key`) of a nested mapping."""
-    value = yaml.safe_load(text) if isinstance(text, str) else text
+    value = _yaml_value(text)
     section, *path = dotted.split(".")
     if section not in SECTIONS or not path or not all(path):
         raise HfLongSeqError(
