@@ -93,6 +93,19 @@ def test_nothing_is_bold_within_the_noise_or_with_one_seed(tmp_path):
     assert [cells.best(column) for column in cells.columns()] == [None, None]
 
 
+@pytest.mark.parametrize(
+    "steps, said",
+    [
+        ({"pretrain_steps": 20, "finetune_steps": 50}, "“from scratch” the labelled steps are the same; against"),
+        ({"pretrain_steps": 20, "finetune_steps": 30}, "“from scratch” all steps are the same, those of pretraining"),
+        ({"pretrain_steps": 20, "finetune_steps": 40}, "“from scratch” the labelled steps differ in some rows"),
+    ],
+)
+def test_a_gain_says_which_steps_were_the_same(tmp_path, figures, steps, said):
+    write_report([plan(tmp_path / "a", [row(), row(init="spt-masked", **steps)])], tmp_path / "out")
+    assert said in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_a_smaller_error_is_a_gain(tmp_path):
     rows = [row(values=(2.0, 2.1, 2.05)), row(init="spt-masked", values=(1.0, 1.1, 1.05))]
     cells = Cells(read_plans([plan(tmp_path / "a", rows, metric="rmse")]))

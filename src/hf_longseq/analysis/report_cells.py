@@ -189,6 +189,17 @@ class Cells:
         ]
         return [gain for gain in found if gain is not None]
 
+    def tied(self, gains: Sequence[Gain]) -> str | None:
+        """Which steps those arms share that stand against scratch: "labelled", "all", or None where some differ."""
+        pairs = [
+            (self.rows[gain.column, gain.arch, gain.init], self.rows[gain.column, gain.arch, gain.base])
+            for gain in gains
+            if gain.base == "scratch"
+        ]
+        if all(row.finetune_steps == reference.finetune_steps for row, reference in pairs):
+            return "labelled"
+        return "all" if all(row.steps == reference.steps for row, reference in pairs) else None
+
     def scarcity(self) -> dict[str, list[Column]]:
         """For each name of which one plan tried several numbers of labels: its columns, fewest labels first."""
         names = {plan.name for plan in self.plans if len({row.labels for row in plan.rows} - {None}) > 1}

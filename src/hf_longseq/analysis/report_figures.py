@@ -86,12 +86,14 @@ def draw_all(cells: Cells) -> list[Figure]:
     if any(cells.gain(column, arch, init) for column in columns for arch in cells.archs for init in cells.inits):
         seeds = sorted({len(row.values) for row in cells.rows.values()})
         count = " to ".join(dict.fromkeys((str(seeds[0]), str(seeds[-1]))))
+        same = {"labelled": " with the same fine-tuning", "all": " for as many steps", None: ""}
         figures.append(
             _figure(
                 "headline",
                 "From scratch and self-pretrained",
                 f"Test metric, mean ± standard deviation over {count} seed{'s' if seeds[-1] > 1 else ''}. The number "
-                "is the gain of self-pretraining over training from scratch with the same fine-tuning; in grey where "
+                "is the gain of self-pretraining over training from scratch"
+                f"{same[cells.tied(cells.gains(columns))]}; in grey where "
                 "it is within the noise of the seeds, or there is one seed only.",
                 lambda pick: _headline(cells, columns, pick),
                 dark=True,

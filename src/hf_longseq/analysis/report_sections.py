@@ -174,6 +174,13 @@ def _notes(cells: Cells, columns: list[Column]) -> list[str]:
     return notes
 
 
+_SHARED = {
+    "labelled": "the labelled steps are the same",
+    "all": "all steps are the same, those of pretraining being taken out of the labelled ones",
+    None: "the labelled steps differ in some rows (see what each cost)",
+}
+
+
 def _gains(cells: Cells, columns: list[Column]) -> Section:
     gains = cells.gains(columns)
     rows: list[list[Cell]] = []
@@ -185,8 +192,8 @@ def _gains(cells: Cells, columns: list[Column]) -> Section:
     header = [["task"], ["architecture"], ["start"], ["against"], ["gain"], ["95 % interval"], ["p"], ["verdict"]]
     table = Table("gains", "What self-pretraining gains, in units of the metric; positive is better.", header, rows, 4)
     before = [
-        "Gain: difference of the means, with the sign turned so that positive is better. Against “from scratch” the "
-        "labelled steps are the same; against “equal steps” all steps are. Interval and "
+        "Gain: difference of the means, with the sign turned so that positive is better. Against “from scratch” "
+        f"{_SHARED[cells.tied(gains)]}; against “equal steps” all steps are. Interval and "
         "p by Welch's t-test over the seeds."
     ]
     return Section("What self-pretraining gains", "gains", before, [table]) if rows else Section("", "gains")
