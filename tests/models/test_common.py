@@ -205,6 +205,17 @@ def test_every_parameter_is_in_one_group(variant):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("variant", SMALL)
+def test_models_are_exported(variant):
+    model = make_model(variant, "ForSequenceClassification", bidirectional=True)
+    batch = make_inputs(model, length=40)  # more than one chunk of a scan
+    batch["attention_mask"] = torch.ones(3, 40, dtype=torch.long)
+    batch["attention_mask"][0, 30:] = 0
+    program = torch.export.export(model, (), batch, strict=False)
+    torch.testing.assert_close(program.module()(**batch).logits, model(**batch).logits, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [*SMALL, "transformer-window"])
 def test_mixers_compile_without_graph_breaks(variant):
     mixer = make_model(variant, "Model", bidirectional=True).layers[0].mixer

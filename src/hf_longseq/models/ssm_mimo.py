@@ -168,9 +168,12 @@ def _scan(x_2PBL, lam_P2, first_2PB, reverse):
     x = x_2PBL.reshape(2, num_states, batch * chunks, size)
     powers_PT2 = _powers(lam_P2, size)
     real, imag = _triangles(powers_PT2, reverse, x.dtype)
-    y = torch.empty_like(x)
-    torch.bmm(x[0], real, out=y[0]).baddbmm_(x[1], imag, alpha=-1)
-    torch.bmm(x[0], imag, out=y[1]).baddbmm_(x[1], real)
+    if torch.compiler.is_compiling():  # torch.export takes no out=
+        y = torch.stack((x[0] @ real - x[1] @ imag, x[0] @ imag + x[1] @ real))
+    else:
+        y = torch.empty_like(x)
+        torch.bmm(x[0], real, out=y[0]).baddbmm_(x[1], imag, alpha=-1)
+        torch.bmm(x[0], imag, out=y[1]).baddbmm_(x[1], real)
 
     entering = _entering(y, powers_PT2[:, size], first_2PB, batch, chunks, reverse)
     if entering is not None:
