@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from transformers import AutoModelForSequenceClassification
 
 import hf_longseq
@@ -26,6 +27,15 @@ def test_every_card_is_listed_with_its_score():
         metrics = metrics_of(name)
         assert folder == name and int(labels) == metrics["train_examples"]
         assert score == f"{100 * metrics['test']['accuracy']:.1f}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_commands_of_a_card_have_the_seeds_of_its_runs(name):
+    text = (CARDS / name / "README.md").read_text()
+    for file, command in (("pretraining", "pretrain"), ("resolved", "finetune")):
+        seed = yaml.safe_load((CARDS / name / f"{file}.yaml").read_text())["run"]["seed"]
+        assert re.search(rf"^hf-longseq {command} --recipe {file}\.yaml .*--seed {seed} ", text, re.MULTILINE)
+    assert f"Compute: {metrics_of(name)['wall_seconds']} seconds of fine-tuning on" in text
 
 
 def test_what_is_kept_is_small_and_carries_no_code():

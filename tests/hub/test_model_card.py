@@ -12,7 +12,7 @@ from fresh_process import answer, run_fresh
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder, python_snippets
-from hf_longseq.hub.model_card import eval_results_file, pipeline_tag, render_card
+from hf_longseq.hub.model_card import comparable_rows, eval_results_file, pipeline_tag, render_card
 from hf_longseq.hub.publish import _open, build_folder, publish
 from hf_longseq.hub.run_folder import is_local_path, read_run, refuse_secrets, without_paths
 from toy_models import make_config
@@ -70,6 +70,7 @@ PLAN = [
 def test_a_run_of_a_plan_shows_the_plan(runs):
     run = read_run(runs / "classifier")
     config = _open(run.folder, "run").config
+    run = replace(run, metrics={**run.metrics, "train_examples": 100}, compared_by="accuracy", compared_as="s4")
     other = {**PLAN[0], "arch": "dlr", "mean": None, "std": None}
     text = str(render_card(replace(run, comparison=[*PLAN, other]), config, "org/name", "mit", []))
     assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 0.75 ± 0.01 |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
@@ -78,8 +79,45 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     assert "| s4, spt | 0 | 2 | 10 |" not in text  # other numbers of labels are in a table of their own
     assert "| labelled examples | scratch | spt |\n|---|---|---|\n| 10 | 0.3 ± 0.01 | 0.4 ± 0.01 |" in text
     assert "| 100 | 0.5 ± 0.01 | 0.75 ± 0.01 |" in text
-    few = replace(run, comparison=PLAN[:2], settings=run.settings | {"data": {**run.settings["data"], "x": 1}})
-    assert "Label scarcity" not in str(render_card(few, config, "org/name", "mit", []))
+    variant = replace(run, comparison=PLAN, compared_as="s4@init_normal=0.1")
+    few = replace(run, comparison=PLAN[:2])
+    for one in (variant, few):
+        assert "Label scarcity" not in str(render_card(one, config, "org/name", "mit", []))
+    # one seed has no deviation
+    single = [{**row, "seeds": [0], "std": 0.0} for row in PLAN]
+    text = str(render_card(replace(run, comparison=single), config, "org/name", "mit", []))
+    assert "| s4, spt | 0 | 2 | 100 | 0 | 0.75 |" in text and "| 100 | 0.5 | 0.75 |" in text
+
+
+def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs, tmp_path):
+    names = {"s4-pretrain-s0": "pretrained", "s4-x-spt-s0": "classifier"}
+    for name, source in {**names, "mine": "classifier"}.items():
+        shutil.copytree(runs / source, tmp_path / "runs" / name)
+    first = {"pretrain_runs": ["runs/s4-pretrain-s0"], "train_examples": 64, "fraction": 0.5}
+    rows = [PLAN[0], PLAN[2] | {"train_examples": 64}, PLAN[1] | first]
+    results = {"task": "spoken-tones", "metric": "accuracy", "rows": rows}
+    plan = {"runs": [{"name": name, "arch": "s4@x=1" if "x" in name else "s4"} for name in names]}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    classifier = read_run(tmp_path / "runs" / "s4-x-spt-s0")
+    assert (classifier.compared_as, classifier.compared_by, len(classifier.comparison)) == ("s4@x=1", "accuracy", 3)
+    assert read_run(tmp_path / "runs" / "mine").comparison == []
+    pretrained = read_run(tmp_path / "runs" / "s4-pretrain-s0")
+    assert [row["init"] for row in comparable_rows(pretrained)] == ["scratch", "spt"]
+    text = str(render_card(pretrained, _open(pretrained.folder, "run").config, "org/name", "mit", []))
+    assert "The comparison that went on from this run, at" in text
+    assert "of test accuracy over seeds" in text and "test loss" not in text
+
+
+def test_a_card_repeats_the_pretraining_with_its_seed_and_says_what_each_phase_took(runs):
+    run = read_run(runs / "classifier")
+    assert run.pretraining_seconds == json.loads((runs / "pretrained" / "metrics.json").read_text())["wall_seconds"]
+    pretraining = {**run.pretraining, "run": {**run.pretraining["run"], "seed": 7}}
+    config = _open(run.folder, "run").config
+    text = str(render_card(replace(run, pretraining=pretraining), config, "org/name", "mit", []))
+    assert "hf-longseq pretrain --recipe pretraining.yaml --seed 7 --output_dir pretrained\n" in text
+    took = f"{run.pretraining_seconds} seconds of self-pretraining and {run.metrics['wall_seconds']} seconds of"
+    assert f"Compute: {took} fine-tuning on " in text
 
 
 def test_results_on_a_data_set_of_the_hub_are_filed_for_its_page(runs, tmp_path):

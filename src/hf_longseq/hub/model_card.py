@@ -12,6 +12,7 @@ from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.converted_folder import Converted
 from hf_longseq.hub.run_folder import Run
+from hf_longseq.training.collect import RUNS
 
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
 NAMES = {
@@ -187,6 +188,8 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "best_step": metrics.get("best_step"),
         "steps": metrics.get("steps"),
         "seed": settings["run"].get("seed"),
+        "compared": "that this run was an arm of" if run.phase == "finetune" else "that went on from this run",
+        "compared_by": run.compared_by,
         "comparison": comparable_rows(run),
         "scarcity": label_scarcity(run),
         "pictures": pictures,
@@ -197,7 +200,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "has_pretraining": run.pretraining is not None,
         "commands": commands(run),
         "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None and name != unused},
-        "wall_seconds": metrics.get("wall_seconds"),
+        "compute": compute(run),
         "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
         "environment": run.environment,
         "limits": limits(run, config, head),
@@ -222,25 +225,29 @@ def described(config, arch: str, num_parameters: int) -> dict[str, Any]:
 
 
 def comparable_rows(run: Run) -> list[dict[str, Any]]:
-    """Rows of the comparison with as many labels as this run had; all rows if that cannot be told."""
+    """Rows of the comparison with as many labels as this run had; for pretraining, as those that start from it had."""
     rows = [row for row in run.comparison if row.get("mean") is not None]
-    data = run.settings["data"]
-    if data.get("num_train_examples") is not None:
-        same = [row for row in rows if row.get("train_examples") == data["num_train_examples"]]
+    if run.phase == "finetune":
+        counts = {run.metrics.get("train_examples")}
     else:
-        same = [row for row in rows if row.get("fraction") in (None, data.get("train_fraction") or 1.0)]
-    return same or rows
+        name = f"{RUNS}/{run.folder.name}"
+        counts = {row.get("train_examples") for row in rows if name in row.get("pretrain_runs", ())}
+    return [{**row, "score": spread(row)} for row in rows if row.get("train_examples") in counts]
+
+
+def spread(row: dict[str, Any]) -> str:
+    """Mean ± standard deviation; one seed has none."""
+    return f"{row['mean']:.4g}" + (f" ± {row['std'] or 0:.2g}" if len(row["seeds"]) > 1 else "")
 
 
 def label_scarcity(run: Run) -> dict[str, Any] | None:
     """Test metric of this run's architecture over numbers of labelled examples; None if only one was tried."""
-    arch = run.settings["model"]["arch"]
-    rows = [row for row in run.comparison if row["arch"] == arch and row.get("mean") is not None]
+    rows = [row for row in run.comparison if row["arch"] == run.compared_as and row.get("mean") is not None]
     counts = sorted({row["train_examples"] for row in rows})
     if len(counts) < 2:
         return None
     inits = list(dict.fromkeys(row["init"] for row in rows))
-    cells = {(row["train_examples"], row["init"]): f"{row['mean']:.4g} ± {row['std'] or 0:.2g}" for row in rows}
+    cells = {(row["train_examples"], row["init"]): spread(row) for row in rows}
     return {"inits": inits, "rows": [(count, [cells.get((count, init), "-") for init in inits]) for count in counts]}
 
 
@@ -289,9 +296,21 @@ def commands(run: Run) -> str:
         return f"hf-longseq pretrain --recipe resolved.yaml --seed {seed} --output_dir pretrained"
     if run.settings["run"].get("init_weights") is None:
         return f"hf-longseq finetune --recipe resolved.yaml --from_scratch --seed {seed} --output_dir classifier"
-    first = "hf-longseq pretrain --recipe pretraining.yaml --output_dir pretrained\n" if run.pretraining else ""
+    first = ""
+    if run.pretraining:
+        own = run.pretraining["run"].get("seed", 0)
+        first = f"hf-longseq pretrain --recipe pretraining.yaml --seed {own} --output_dir pretrained\n"
     options = f"--init_from pretrained --seed {seed} --output_dir classifier"
     return f"{first}hf-longseq finetune --recipe resolved.yaml {options}"
+
+
+def compute(run: Run) -> str:
+    """How long training took, each phase by its name."""
+    phase = "self-pretraining" if run.phase == "pretrain" else "fine-tuning"
+    if run.phase == "finetune" and not self_pretrained(run):
+        phase = "training from scratch"
+    before = f"{run.pretraining_seconds} seconds of self-pretraining and " if run.pretraining_seconds else ""
+    return f"{before}{run.metrics.get('wall_seconds')} seconds of {phase}"
 
 
 def limits(run: Run, config, head: str) -> list[str]:

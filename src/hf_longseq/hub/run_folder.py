@@ -10,7 +10,8 @@ from typing import Any
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import manifest
-from hf_longseq.training.comparison import BEST, RESULTS
+from hf_longseq.training.collect import PLAN, RESULTS
+from hf_longseq.training.comparison import BEST
 
 # Files of a tokenizer or processor, which belong to a model wherever it goes.
 PROCESSOR_FILES = (
@@ -37,6 +38,9 @@ class Run:
         metrics, data, environment: As recorded, without local paths.
         history: Loss and validation metrics over the steps.
         comparison: Rows of the comparison that it was an arm of; empty if there was none.
+        compared_by: The metric of those rows.
+        compared_as: Name of its architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
+        pretraining_seconds: What the run that it started from took, if that is still there.
     """
 
     folder: Path
@@ -47,6 +51,9 @@ class Run:
     environment: dict[str, Any]
     history: list[dict[str, Any]]
     comparison: list[dict[str, Any]] = field(default_factory=list)
+    compared_by: str | None = None
+    compared_as: str | None = None
+    pretraining_seconds: float | None = None
 
     @property
     def phase(self) -> str:
@@ -86,9 +93,12 @@ def read_run(folder: str | os.PathLike) -> Run:
             )
     metrics = _record(folder, manifest.METRICS)
     if not (metrics.get("test") or metrics.get("validation")):
-        raise HfLongSeqError(f"run {folder} has no metrics in {manifest.METRICS}: evaluate it before it is published.")
+        raise HfLongSeqError(
+            f"run {folder} has no metrics in {manifest.METRICS}: repeat the command that made it with --overwrite."
+        )
     start = manifest.started_from(folder, settings)
     pretraining = manifest.read_resolved(start) if start else None
+    rows, metric, arch = _comparison(folder, settings)
     return Run(
         folder=folder,
         settings=without_paths(settings),
@@ -97,7 +107,10 @@ def read_run(folder: str | os.PathLike) -> Run:
         data=without_paths(_record(folder, manifest.DATA)),
         environment=without_paths(_record(folder, manifest.ENVIRONMENT)),
         history=_record(folder, manifest.HISTORY) or [],
-        comparison=_comparison(folder, settings),
+        comparison=rows,
+        compared_by=metric,
+        compared_as=arch,
+        pretraining_seconds=_record(start, manifest.METRICS).get("wall_seconds") if start else None,
     )
 
 
@@ -111,12 +124,15 @@ def _record(folder: Path, name: str) -> Any:
         raise HfLongSeqError(f"{path} is no JSON: restore it, or run the command again with --overwrite.") from None
 
 
-def _comparison(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:
+    """Rows and metric of the comparison that a run is one of the runs of, and its architecture's name there."""
     parent = folder.parent if folder.name == BEST else folder.parent.parent
-    if not (parent / RESULTS).is_file():
-        return []
     results = _record(parent, RESULTS)
-    return results["rows"] if results.get("task") == settings["data"]["task"] else []
+    named = {run["name"]: run["arch"] for run in _record(parent, PLAN).get("runs", [])}
+    arch = settings["model"]["arch"] if folder.name == BEST else named.get(folder.name)
+    if arch is None or results.get("task") != settings["data"]["task"]:
+        return [], None, None
+    return results["rows"], results["metric"], arch
 
 
 def without_paths(value: Any) -> Any:
