@@ -34,6 +34,16 @@ run_pathfinder-16() {
         --pretrain.eval_steps 300 --finetune.eval_steps 150 "$@"
 }
 
+# paths of two dashes and five times the pictures: what can be learned within minutes
+run_pathfinder-16-short() { short_paths --archs transformer --inits scratch,spt-masked,scratch-tied "$@"; }
+run_pathfinder-16-short-s4() {
+    short_paths --archs s4 --inits scratch,spt-masked --finetune.learning_rate 3e-3 "$@"
+}
+short_paths() {
+    compare --recipe pathfinder-16 --data.contour_length 2 --data.train_examples 20000 --pretrain.max_steps 1000 \
+        --pretrain.learning_rate 2e-3 --pretrain.eval_steps 500 --finetune.max_steps 600 --finetune.eval_steps 100 "$@"
+}
+
 # the demo with other pretraining: whole stretches hidden (a third objective), and fewer inputs read
 run_pretraining() {
     compare --recipe demo --inits scratch spt-masked spt-masked@span_length=8 spt-masked@span_length=32 \
