@@ -232,6 +232,17 @@ def test_a_row_without_a_group_is_named(tmp_path):
         load(path, tmp_path, group_column="subject")
 
 
+def test_a_group_in_two_splits_of_the_source_is_named(tmp_path):
+    (tmp_path / "two").mkdir()
+    for split, first in (("train", 0), ("test", 3)):
+        rows = [(f"{split} {i}", i % 2, f"s{first + i % 4}") for i in range(40)]
+        write_csv(tmp_path / "two" / f"{split}.csv", rows, header=("text", "label", "subject"))
+    words = r"train\.csv, row 4, belongs to group s3 and to train, but others of the group to test"
+    with pytest.raises(ValueError, match=words):
+        load(tmp_path / "two", tmp_path, group_column="subject")
+    assert len(load(tmp_path / "two", tmp_path)[0]["test"]) == 40
+
+
 @pytest.mark.parametrize("problem_type", [None, "regression"])
 def test_several_labels_a_row_are_refused_and_one_in_an_array_is_taken(problem_type, tmp_path):
     x = RNG.normal(size=(20, 5))

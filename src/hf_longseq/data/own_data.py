@@ -232,7 +232,19 @@ def _make_splits(
         taken |= dict.fromkeys(order[start:], "train")
     for i in candidates:
         split_of[i] = taken[key_of[i]]
+    _check_groups(rows, split_of)
     return split_of
+
+
+def _check_groups(rows: _Rows, split_of: np.ndarray) -> None:
+    """Raise if splits that the source brought share a group."""
+    home: dict[str, str] = {}
+    for row, group in enumerate(rows.groups or ()):
+        if home.setdefault(str(group), split_of[row]) != split_of[row]:
+            raise HfLongSeqError(
+                f"{rows.names[row]} belongs to group {group!s} and to {split_of[row]}, but others of the group to "
+                f"{home[str(group)]}: give all rows in one file, or leave out group_column."
+            )
 
 
 def _measure(rows: _Rows, reader: Reader) -> tuple[list[str], dict[str, Any]]:
