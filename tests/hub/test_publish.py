@@ -116,10 +116,14 @@ def test_the_code_of_a_repository_is_refreshed_alone(hub, runs, tmp_path):
     old = hub.repo(REPO).branches["main"]
     broken = {**old.files, "modeling_s4.py": type(old.files["README.md"])(b"raise RuntimeError('old')", False)}
     broken["modeling_gone.py"] = broken["modeling_s4.py"]
+    trap = f"```python\nopen({str(tmp_path / 'trapped')!r}, 'w')\n```\n"
+    broken["README.md"] = type(old.files["README.md"])(trap.encode(), False)
     hub.repo(REPO).branches["main"] = old.child("break it", broken)
     out = answer(publish(hub, tmp_path, "--repo_id", REPO, "--code_only"))
     assert "published" in out
-    assert hub.repo(REPO).files == before  # repaired, the stray module gone, the rest as it was
+    # repaired, the stray module gone, the rest as it was
+    assert hub.repo(REPO).files == {**before, "README.md": trap.encode()}
+    assert not (tmp_path / "trapped").exists()  # the card of a repository may be anybody's
     torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
 
 
@@ -147,6 +151,15 @@ def test_another_architecture_is_not_published_over(hub, runs, tmp_path):
         publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO)
     )
     assert hub.repo(REPO).branches["main"] is other
+    # on a branch of its own it may stand, whose making is no model yet
+    words = [runs / "classifier", "--repo_id", REPO, "--revision", "ours"]
+    hub.faults = [Fault("POST", "/commit/", 500)]
+    assert "answered 500" in error_of(publish(hub, tmp_path, *words))
+    answer(publish(hub, tmp_path, *words))
+    assert json.loads(hub.repo(REPO).branches["ours"].files["config.json"].data)["model_type"] == "longseq_s4"
+    assert hub.repo(REPO).branches["main"] is other
+    hub.repo(REPO).branches["ours"] = hub.repo(REPO).branches["ours"].child("another model", other.files)
+    assert "holds a longseq_dlr model" in error_of(publish(hub, tmp_path, *words))
 
 
 @pytest.mark.slow

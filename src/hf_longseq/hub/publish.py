@@ -143,7 +143,8 @@ def refresh_code(
                 revision=revision,
                 local_dir=folder,
                 token=token,
-                allow_patterns=["*.json", "*.safetensors", "README.md"],
+                # not its card: the check would run the code in it, which anybody may have written
+                allow_patterns=["*.json", "*.safetensors"],
             )
         shutil.rmtree(folder / ".cache", ignore_errors=True)
         before = {path.name for path in folder.iterdir()}

@@ -102,13 +102,19 @@ def files_of(api: HfApi, repo_id: str, revision: str | None) -> list[str]:
 def refuse_other_architecture(
     api: HfApi, repo_id: str, revision: str | None, model_type: str, present: list[str]
 ) -> None:
-    """Raise if the repository already holds a model of another architecture, whose users would be surprised."""
+    """Raise if the repository already holds a model of another architecture, whose users would be surprised.
+
+    A branch that was only just made holds what "main" holds, and nothing of its own.
+    """
     if "config.json" not in present:
         return
     with tempfile.TemporaryDirectory() as scratch:
         path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
         held = manifest.read_json(path).get("model_type")
-    if held != model_type:
+    new_branch = revision not in (None, "main") and (
+        api.model_info(repo_id, revision=revision).sha == api.model_info(repo_id).sha
+    )
+    if held != model_type and not new_branch:
         raise HfLongSeqError(
             f"{repo_id} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
             "--revision of its own."
