@@ -38,7 +38,8 @@ mapping named `causal` holds when the objective is causal. LRU, S5 and MEGA foll
 
 - Positions are masked with the ratio that the paper names; many official files mask nothing unless told to.
 - Both phases have one model section; the official files of three tasks contradict each other.
-- Biases and norms are not decayed. dt is trained with the rate of A and B, all of Lambda and W with one rate.
+- Biases, norms and the skip D are not decayed. dt is trained with the rate of A and B, all of Lambda and W with one
+  rate.
 - Padding is left out of attention and of batch norm, and no evaluation example is dropped. Masks of evaluation are
   fixed.
 - The test split chooses nothing: Text holds out a validation split, BIDMC is split by recording.
