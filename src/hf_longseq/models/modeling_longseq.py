@@ -125,8 +125,8 @@ class LongSeqPreTrainedModel(PreTrainedModel):
         """Groups for an optimizer, in which state-space parameters are not decayed and may have their own rate.
 
         Biases, norms and the skip D are not decayed either. `ssm_learning_rate` None means `learning_rate`. Frozen
-        parameters and empty groups are left out. Each group has "name", "params", "lr" and "weight_decay" (paper, appendix C; the
-        parameters that a mixer lists in `ssm_parameter_names`).
+        parameters and empty groups are left out. Each group has "name", "params", "lr" and "weight_decay" (paper,
+        appendix C; the parameters that a mixer lists in `ssm_parameter_names`).
         """
         groups = {
             "ssm": {"lr": learning_rate if ssm_learning_rate is None else ssm_learning_rate, "weight_decay": 0.0},
