@@ -58,6 +58,11 @@ def test_wrong_pictures_are_refused():
     processor = LongSeqImageProcessor()
     with pytest.raises(ValueError, match="outside 0..1"):
         processor(np.full((4, 4), 3.0), return_tensors="pt")
+    for levels in (np.full((4, 4), 300), np.full((4, 4), 1000, np.uint16), np.full((4, 4), -1)):
+        with pytest.raises(ValueError, match="integers holds values outside 0..255"):
+            processor(levels, return_tensors="pt")
+    with pytest.raises(ValueError, match="floats holds values outside 0..1"):
+        processor(np.full((4, 4), np.nan), return_tensors="pt")
     with pytest.raises(ValueError, match="more than 8 bits a pixel"):
         processor(Image.fromarray(np.full((4, 4), 1000, np.uint16)), return_tensors="pt")
     with pytest.raises(ValueError, match="num_channels is 2"):
@@ -106,6 +111,15 @@ def test_resampling_takes_memory_for_the_samples_and_not_for_every_step_between_
     with torch.profiler.profile(profile_memory=True) as profile:
         resample(one_second, 44_100, 16_000)
     assert max(event.cpu_memory_usage for event in profile.events()) < 64 * 2**20
+
+
+def test_rates_are_whole_numbers():
+    extractor = LongSeqFeatureExtractor(sampling_rate=16_000)
+    made = extractor(np.ones(441), sampling_rate=44_100.0, return_tensors="np")
+    assert made["input_values"].shape == (1, 160)
+    for rate in (0, -8000, 44_100.5):
+        with pytest.raises(ValueError, match=f"sampling_rate is {rate}"):
+            extractor(np.ones(441), sampling_rate=rate)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,8 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
             logger.warning_once(
                 f"No sampling_rate was given: the input is taken to have {self.sampling_rate} Hz, the model's rate."
             )
+        elif sampling_rate is not None and not (sampling_rate > 0 and sampling_rate == int(sampling_rate)):
+            raise ValueError(f"sampling_rate is {sampling_rate}; give a whole number of samples per second.")
         limit = self.max_length if max_length is None else max_length
         batch = raw if is_batch(raw) else [raw]
         series = [self.prepare(one, sampling_rate, row) for row, one in enumerate(batch)]
@@ -112,7 +114,7 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
         if not torch.isfinite(values_LC).all():
             raise ValueError(f"series {row} holds NaN or infinity; fill or remove missing values.")
         if sampling_rate is not None and self.sampling_rate is not None and sampling_rate != self.sampling_rate:
-            values_LC = resample(values_LC, sampling_rate, self.sampling_rate)
+            values_LC = resample(values_LC, int(sampling_rate), int(self.sampling_rate))
         if self.peak is not None:
             values_LC = values_LC - values_LC.mean(0)
             values_LC = values_LC * (self.peak / values_LC.abs().max().clamp(min=1e-12))

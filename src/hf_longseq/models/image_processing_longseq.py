@@ -72,7 +72,7 @@ class LongSeqImageProcessor(BaseImageProcessor):
         """Encode pictures.
 
         Args:
-            images: A picture or a list of them: Pillow images, or arrays or tensors in uint8 (0..255) or float (0..1)
+            images: A picture or a list of them: Pillow images, or arrays or tensors of levels 0..255 or floats 0..1
                 of shape (H, W), (H, W, channels) or (channels, H, W).
             return_tensors: "pt" or "np"; None gives lists.
         """
@@ -118,9 +118,12 @@ def as_pillow(image):
         raise ValueError(
             f"a picture has shape {tuple(pixels.shape)}; give (H, W), (H, W, channels) or (channels, H, W)."
         )
+    # the types of integers that torch can compare are fewer than those it can hold
+    pixels, highest = (pixels, 1) if pixels.is_floating_point() else (pixels.to(torch.int64), 255)
+    if pixels.numel() and not (pixels.min() >= 0 and pixels.max() <= highest):  # NaN is not, either
+        kind = "floats" if pixels.is_floating_point() else "integers"
+        raise ValueError(f"a picture of {kind} holds values outside 0..{highest}; give 0..1, or levels 0..255.")
     if pixels.is_floating_point():
-        if pixels.numel() and (pixels.min() < 0 or pixels.max() > 1):
-            raise ValueError("a picture of floats holds values outside 0..1; give 0..1, or uint8 levels 0..255.")
         pixels = (pixels * 255).round()
     pixels = pixels.to(torch.uint8).squeeze(-1).contiguous()
     size = (pixels.shape[1], pixels.shape[0])
