@@ -269,6 +269,21 @@ def test_while_a_comparison_grows_its_report_tells_the_command_of_the_rows(tmp_p
     assert read_plans([str(tmp_path / "b")])[0].command.endswith("--seeds 0 --train_fractions 0.5")
 
 
+def test_a_plan_killed_before_its_choice_shows_what_was_tried(tmp_path, figures):
+    tried = [
+        {"arch": "s4", "init": "scratch", "fraction": fraction, "grid": {"lr": lr}, "seeds": [0],
+         "validation_values": [lr], "selected": lr == 0.2}
+        for fraction in (1.0, 0.1) for lr in (0.1, 0.2)
+    ]  # fmt: skip
+    killed = plan(tmp_path / "a", [], candidates=tried, unfinished=["runs/x"])
+    other = plan(tmp_path / "b", [row(values=(1.5, 1.4))], task="bidmc-hr", metric="rmse")
+    for folders in ([killed], [other, killed]):
+        write_report(folders, tmp_path / "out")
+        text = (tmp_path / "out" / "report.md").read_text()
+        assert "listops, 100 % of the labels" in text and "listops, 10 % of the labels" in text
+        assert "| 20.0 | 20.0 |" in text and "0.200" not in text
+
+
 def test_the_papers_figures_are_those_that_were_confirmed():
     values = paper_values()
     assert (

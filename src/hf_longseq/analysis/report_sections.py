@@ -295,8 +295,12 @@ def duration(seconds: float | None) -> str:
 def _selection(cells: Cells) -> Section:
     rows: list[list[Cell]] = []
     columns = {(column.name, column.labels): column for column, _, _ in cells.rows}
+    plans = {plan.name: plan for plan in cells.plans}
     for one in cells.candidates():
-        column = columns.get((one.name, one.labels)) or next(iter(columns.values()))
+        plan = plans[one.name]  # no row yet: the plan goes on, or was killed
+        column = columns.get((one.name, one.labels)) or Column(
+            plan.name, plan.task, plan.metric, plan.greater_is_better, plan.unit, one.labels
+        )
         values = [column.scale * value for value in one.validation_values]
         mean = number(column, sum(values) / len(values)) if values else NONE
         task = f"{one.name}, {column.labels_text}" if column.labels_text else one.name
