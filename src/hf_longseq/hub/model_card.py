@@ -285,7 +285,8 @@ def describe_data(run: Run) -> dict[str, Any]:
         found = {name: getattr(spec, name) for name in found}
     found["source"] = found["source"] or (TASKS[task].summary if task in TASKS else "the publisher's own")
     found["license"] = found["license"] or "not recorded"
-    found["note"] = found["note"] and found["note"].rstrip(".") + "."
+    note = found["note"]
+    found["note"] = note and f"{note[0].upper()}{note[1:].rstrip('.')}."  # a sentence among others
     return found
 
 
