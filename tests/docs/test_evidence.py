@@ -1,0 +1,22 @@
+"""Every comparison of the script has its line in results/README.md, and every line its comparison."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "evidence.sh"
+
+
+def test_the_readme_of_results_and_the_script_name_the_same_comparisons():
+    named = re.findall(r"bash scripts/evidence\.sh ([\w-]+)", (ROOT / "results" / "README.md").read_text())
+    written = re.findall(r"^run_([\w-]+)\(\)", SCRIPT.read_text(), flags=re.MULTILINE)
+    assert sorted(set(named)) == sorted(written)
+    assert len(set(named)) == len(named)
+
+
+def test_a_wrong_name_is_answered_with_the_names():
+    # before anything is installed
+    ended = subprocess.run(["bash", str(SCRIPT), "mnist"], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "smnist" in ended.stderr and "listops" in ended.stderr
