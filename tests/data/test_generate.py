@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from datasets import Features, List, Value
+from filelock import FileLock
 
 from hf_longseq.data.generate import MANIFEST, GeneratedTask, generate, load_generated, read_folder, stream
+from hf_longseq.errors import HfLongSeqError
 
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": Value("int64")})
 BROKEN_AT: set[int] = set()
@@ -91,6 +93,15 @@ def test_a_folder_with_strange_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(ValueError, match=r"thesis\.tex"):
         generate(task(), tmp_path, num_workers=1, progress=False)
+
+
+def test_a_finished_folder_is_read_by_several_at_a_time_and_an_unfinished_one_written_by_one(tmp_path):
+    (tmp_path / "unfinished").mkdir()
+    generate(task(), tmp_path / "finished", num_workers=1, progress=False)
+    with FileLock(tmp_path / "finished" / ".lock"), FileLock(tmp_path / "unfinished" / ".lock"):
+        assert generate(task(), tmp_path / "finished", num_workers=1, progress=False) == tmp_path / "finished"
+        with pytest.raises(HfLongSeqError, match="is being written by another process"):
+            generate(task(), tmp_path / "unfinished", num_workers=1, progress=False)
 
 
 def test_a_lost_file_is_noticed(tmp_path):

@@ -120,9 +120,11 @@ def generate(
                 manifest["complete"] = True
                 _write_json(folder / MANIFEST, manifest)
     except Timeout:
-        raise HfLongSeqError(
-            f"{folder} is being written by another process: wait for it, or choose another folder."
-        ) from None
+        # whoever holds the lock may only be looking at a finished set, as several jobs at a time do
+        if not ((folder / MANIFEST).exists() and _matching_manifest(task, folder)["complete"]):
+            raise HfLongSeqError(
+                f"{folder} is being written by another process: wait for it, or choose another folder."
+            ) from None
     return folder
 
 
@@ -182,12 +184,7 @@ def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
         manifest = {**task.description(), "complete": False, "files": {}}
         _write_json(path, manifest)
         return manifest
-    manifest = json.loads(path.read_text())
-    for key, value in task.description().items():
-        if manifest.get(key) != value:
-            raise HfLongSeqError(
-                f"{folder} holds data with {key}={manifest.get(key)!r}, not {value!r}: choose another folder."
-            )
+    manifest = _matching_manifest(task, folder)
     for leftover in folder.glob("*.tmp-*"):
         leftover.unlink()
     if not manifest["complete"]:
@@ -199,6 +196,16 @@ def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
         raise HfLongSeqError(
             f"{folder} lacks {missing!r}, which its {MANIFEST} lists: delete the folder and generate again."
         )
+    return manifest
+
+
+def _matching_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    for key, value in task.description().items():
+        if manifest.get(key) != value:
+            raise HfLongSeqError(
+                f"{folder} holds data with {key}={manifest.get(key)!r}, not {value!r}: choose another folder."
+            )
     return manifest
 
 
