@@ -37,7 +37,7 @@ run_pathfinder-16() {
 # paths of two dashes and five times the pictures: what can be learned within minutes
 run_pathfinder-16-short() { short_paths --archs transformer --inits scratch,spt-masked,scratch-tied,spt-causal "$@"; }
 run_pathfinder-16-short-s4() {
-    short_paths --archs s4 --inits scratch,spt-masked --finetune.learning_rate 3e-3 "$@"
+    short_paths --archs s4 --inits "$arms" --finetune.learning_rate 3e-3 "$@"
 }
 short_paths() {
     compare --recipe pathfinder-16 --data.contour_length 2 --data.train_examples 20000 --pretrain.max_steps 1000 \
