@@ -50,7 +50,7 @@ run_pretraining() {
         spt-masked@pretrain_inputs=20 spt-masked@pretrain_inputs=100 "$@"
 }
 
-# the demo with the sinusoidal positions of the paper's main tables
+# the demo with the sinusoidal positions of the paper's Table 1
 run_sinusoidal() {
     compare --recipe demo --archs transformer@position_embedding=sinusoidal --inits scratch,spt-masked,spt-causal "$@"
 }

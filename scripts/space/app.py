@@ -97,7 +97,7 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float, req
     session = request.session_hash
     if OPEN.get(session, name) != name:
         # a drawing takes its time to arrive; so this may have been asked before the other checkpoint was opened
-        gr.Warning(f"Not asked: {name} is not the checkpoint that is open, press Open to use it.")
+        gr.Warning(f"Not asked: {name} is not the checkpoint that is open; press Open to use it.")
         return gr.skip()
     checkpoint = opened(name)
     picture = drawing and drawing["composite"]

@@ -66,12 +66,18 @@ def small():
     return draw(16, 600)
 
 
-@pytest.mark.parametrize("pictures_of", ["easy", "small"])
+@pytest.fixture(scope="module")
+def short():
+    """The same with paths of two dashes."""
+    return draw(16, 600, contour_length=2)
+
+
+@pytest.mark.parametrize("pictures_of", ["easy", "small", "short"])
 def test_labels_are_balanced(pictures_of, request):
     assert abs(request.getfixturevalue(pictures_of)[1].mean() - 0.5) < 0.06
 
 
-@pytest.mark.parametrize("pictures_of", ["easy", "small"])
+@pytest.mark.parametrize("pictures_of", ["easy", "small", "short"])
 def test_no_shortcut_by_histogram_or_single_pixels(pictures_of, request):
     pictures, labels = request.getfixturevalue(pictures_of)
     histograms = np.stack([np.histogram(picture, bins=16, range=(0, 256))[0] for picture in pictures])
@@ -85,8 +91,9 @@ def test_no_shortcut_by_histogram_or_single_pixels(pictures_of, request):
         assert abs(accuracy - 0.5) < 0.12
 
 
-def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(small):
-    pictures, labels = small
+@pytest.mark.parametrize("pictures_of", ["small", "short"])
+def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(pictures_of, request):
+    pictures, labels = request.getfixturevalue(pictures_of)
     distances = []
     for picture in pictures:
         # The two brightest blocks of 3 x 3 that do not overlap.
