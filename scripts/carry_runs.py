@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.checkpoints import best_of, newest_intact
-from hf_longseq.training.manifest import replace_folder
+from hf_longseq.training.run_folder import replace_folder
 
 INDEX = "state.json"
 MB = 1_000_000

@@ -113,7 +113,7 @@ import sys
 try:
     import torch
     import hf_longseq
-    import hf_longseq.training.comparison
+    import hf_longseq.comparison.execute
 except ImportError as error:
     sys.exit(f"gpu_evidence: hf-longseq does not start with {sys.executable} ({error}): install it there, or set PYTHON.")
 if not torch.cuda.is_available():
@@ -265,8 +265,8 @@ case "$mode" in
     gpu="$(look_at_gpu)" || exit 2
     echo "${gpu#* }: S4 beside the times of its authors, who name a T4 for ListOps and an A100 for the others"
     mkdir -p "$RUNS"
-    longseq benchmark train --device cuda --out "$RUNS/throughput-$(date +%Y%m%dT%H%M%S).csv" --recipe \
-        {listops,image,pathfinder,pathx}/s4 {listops,image,pathfinder,pathx}/transformer
+    longseq benchmark train --device cuda --recipe {listops,image,pathfinder,pathx}/s4 \
+        {listops,image,pathfinder,pathx}/transformer | tee "$RUNS/throughput-$(date +%Y%m%dT%H%M%S).txt"
     ;;
 *) refuse "there is no option $mode: see the first lines of this script." ;;
 esac

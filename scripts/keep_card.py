@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.publish import publish
-from hf_longseq.training.manifest import replace_folder
+from hf_longseq.training.run_folder import replace_folder
 
 CARDS = Path(__file__).parents[1] / "model_cards"
 MAX_BYTES = 2_000_000

@@ -41,7 +41,7 @@ def main() -> int:
 
     import torch
 
-    import hf_longseq.training.comparison  # noqa: F401  what every child needs, imported once
+    import hf_longseq.comparison.execute  # noqa: F401  what every child needs, imported once
 
     torch.set_num_threads(1)
     began = time.monotonic()

@@ -13,7 +13,7 @@ from hf_longseq import launch
 from hf_longseq.cli.launch import take_options
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import manifest, processes
+from hf_longseq.training import distributed, run_folder
 
 LISTOPS = ["--task", "listops", "--arch", "s4", "--tiny"]
 
@@ -107,8 +107,8 @@ def test_an_error_of_one_process_ends_all_under_accelerate_launch(tmp_path):
 def test_more_processes_than_examples_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(HfLongSeqError, match="4 processes are more than the 3 training examples: start at most 3"):
-        processes.check_enough(3)
-    assert processes.check_enough(4) is None
+        distributed.check_enough(3)
+    assert distributed.check_enough(4) is None
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_a_launcher_that_is_killed_takes_its_processes_along_and_the_run_goes_on
     while not list(checkpoints.glob("*/complete.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     with pytest.raises(HfLongSeqError, match="in use by another command"):
-        with manifest.holding(tmp_path / "run"):
+        with run_folder.holding(tmp_path / "run"):
             pass
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)  # ends when the last of its processes closes the pipe

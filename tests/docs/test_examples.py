@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hf_longseq.data.task import load_task
-from hf_longseq.training.assembly import CLASSIFIER, build_config, build_model
+from hf_longseq.training.build import CLASSIFIER, build_config, build_model
 from hf_longseq.training.recipe import Recipe
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

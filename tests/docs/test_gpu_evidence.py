@@ -13,10 +13,10 @@ import pytest
 from hf_longseq import recipes
 from hf_longseq.cli.compare import add_plan_options, listed
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted
+from hf_longseq.comparison.settings import recipe_loader
 from hf_longseq.data.task import describe_task
-from hf_longseq.training.assembly import build_config
-from hf_longseq.training.manifest import write_json
-from hf_longseq.training.sources import recipe_loader
+from hf_longseq.training.build import build_config
+from hf_longseq.training.run_folder import write_json
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "gpu_evidence.sh"

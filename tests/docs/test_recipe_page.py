@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hf_longseq import recipes
-from hf_longseq.analysis.recipe_page import recipe_page
+from write_recipe_page import recipe_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 

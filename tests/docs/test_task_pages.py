@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_longseq.analysis.task_pages import index, task_page
 from hf_longseq.data.task import TASKS
+from write_task_pages import index, task_page
 
 PAGES = Path(__file__).parents[2] / "docs" / "tasks"
 

@@ -14,7 +14,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder, python_snippets
 from hf_longseq.hub.model_card import comparable_rows, eval_results_file, pipeline_tag, render_card
 from hf_longseq.hub.publish import _open, build_folder, publish
-from hf_longseq.hub.run_folder import is_local_path, read_run, refuse_secrets, without_paths
+from hf_longseq.hub.records import is_local_path, read_run, refuse_secrets, without_paths
 from toy_models import make_config
 
 

@@ -109,10 +109,10 @@ def test_a_run_goes_on_to_the_same_result_wherever_it_was_moved_and_whatever_was
 def test_a_run_killed_after_its_last_step_takes_no_step_more(tiny, tmp_path, monkeypatch):
     recipe = tiny(finetune={"max_steps": 6, "eval_steps": 2})  # in the middle of an epoch
     straight = finetune(recipe, tmp_path / "straight")
-    from hf_longseq.training import phases
+    from hf_longseq.training import run
 
     with monkeypatch.context() as patch:
-        patch.setattr(phases, "_finish", lambda *parts: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(run, "_finish", lambda *parts: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             finetune(recipe, tmp_path / "run")
     result = finetune(recipe, tmp_path / "run")

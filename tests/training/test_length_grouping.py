@@ -7,7 +7,7 @@ import toy_tasks
 from datasets import Array2D, Dataset, Features
 from run_cases import run_case
 
-from hf_longseq.training import Recipe, finetune, manifest, pretrain
+from hf_longseq.training import Recipe, finetune, pretrain, run_folder
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 
 LENGTHS = np.random.default_rng(0).integers(10, 200, 1003).tolist()
@@ -79,9 +79,9 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_order(tmp_path):
 
 def test_runs_that_do_not_record_the_setting_go_on():
     old, new = {"pretrain": {"max_steps": 3}}, {"pretrain": {"max_steps": 3, "group_by_length": False}}
-    assert manifest.first_difference(old, new) is None and manifest.first_difference(new, old) is None
+    assert run_folder.first_difference(old, new) is None and run_folder.first_difference(new, old) is None
     new["pretrain"]["group_by_length"] = True
-    assert "pretrain.group_by_length is False there, True here" in manifest.first_difference(old, new)
+    assert "pretrain.group_by_length is False there, True here" in run_folder.first_difference(old, new)
 
 
 def test_the_recipe_says_it():

@@ -8,7 +8,7 @@ import yaml
 from hf_longseq import recipes
 from hf_longseq.data.task import describe_task
 from hf_longseq.training import Recipe, finetune, pretrain
-from hf_longseq.training.assembly import (
+from hf_longseq.training.build import (
     CLASSIFIER,
     build_config,
     build_model,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hf_longseq.training.assembly import (
+from hf_longseq.training.build import (
     CLASSIFIER,
     build_config,
     build_model,

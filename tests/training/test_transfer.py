@@ -5,8 +5,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.assembly import build_config, build_model, load_data, pretraining_class
-from hf_longseq.training.manifest import claim_folder
+from hf_longseq.training.build import build_config, build_model, load_data, pretraining_class
+from hf_longseq.training.run_folder import claim_folder
 from hf_longseq.training.transfer import load_pretrained_classifier
 
 ARCHS = ("s4", "dlr", "transformer")

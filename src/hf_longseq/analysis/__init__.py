@@ -1,5 +1,3 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks of layers, training steps and generation, looks at what models learned, and reports of comparisons.
-Functions here return plain rows or write files; the commands show them.
-"""
+"""What models learned: kernels, receptive fields and attention; and what a task's examples look like."""

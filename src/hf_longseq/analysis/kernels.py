@@ -24,7 +24,7 @@ from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task import TASKS, TaskSpec
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.models import ARCHITECTURES
-from hf_longseq.training import manifest
+from hf_longseq.training import run_folder
 from hf_longseq.training.recipe import Recipe
 
 LONGEST = 2048
@@ -154,7 +154,7 @@ def task_examples(
         if task not in TASKS:
             raise HfLongSeqError(f"there is no task {task!r}{did_you_mean(task, TASKS)}: known: {', '.join(TASKS)}.")
     else:
-        settings = manifest.read_resolved(folder)
+        settings = run_folder.read_resolved(folder)
         if not isinstance(settings, dict) or "data" not in settings:
             return [], None, "random inputs"
         data = Recipe.load(settings).data

@@ -1,189 +1,33 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq benchmark`: time and memory of layers, training steps and generation, side by side, as table and CSV."""
+"""`hf-longseq benchmark train`: how long an epoch of a recipe takes on this machine, before a run is started."""
 
-import csv
-import datetime
-import importlib
-import io
 import sys
-from pathlib import Path
 
-from hf_longseq.cli.options import Parser, integers
-from hf_longseq.errors import HfLongSeqError, did_you_mean
-
-WHAT = {
-    "ops": "one layer, forward and backward",
-    "train": "one training step of a classifier",
-    "generate": "one token after a prompt",
-}
-DATA = "examples per second of generators and of the input pipeline"
-QUICK_LENGTHS = {"ops": (1024, 4096, 16384), "train": (1024, 2048), "generate": (1000, 4000, 16000)}
+from hf_longseq.cli.options import Parser
+from hf_longseq.errors import HfLongSeqError
 
 
 def run(argv: list[str]) -> None:
-    """Parse, measure, show, save."""
-    if argv[:1] == ["data"]:
-        _run_data(argv[1:])
-        return
-    if not argv or argv[0] not in (*WHAT, "-h", "--help"):
+    """Parse, measure, show."""
+    if argv[:1] != ["train"] and not {"-h", "--help"} & set(argv):
         word = argv[0] if argv else ""
-        raise HfLongSeqError(
-            f"benchmark does not know {word!r}{did_you_mean(word, [*WHAT, 'data'])}: say what to measure, "
-            f"{', '.join(WHAT)} or data."
-        )
-    options = _parser().parse(argv)
-    if options.out and Path(options.out).exists():
-        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
-    lengths = integers(options.length, "length") if options.length else None
-    if options.recipe and (options.what != "train" or options.arch or len(lengths or [0]) > 1):
-        raise HfLongSeqError("--recipe belongs to `benchmark train`, without --arch, and takes one --length at most.")
-
-    import torch
-
-    from hf_longseq.training.manifest import environment, write_whole
-    from hf_longseq.training.progress import quiet_libraries
-
-    quiet_libraries()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
-    what = "one optimiser step of recipes, from scratch" if options.recipe else WHAT[options.what]
-    print(f"hf-longseq {machine['hf_longseq']}: {what} ({_device(options.device)})", file=sys.stderr)
-    rows = _measure_recipes(options, lengths) if options.recipe else _measure(options, lengths)
-    print(table(rows))
-    if options.out:
-        machine["gpu"] = "; ".join(machine["gpu"])
-        write_whole(options.out, to_csv([{"benchmark": options.what, **row, **machine} for row in rows]))
-        print(f"\nresults: {options.out}")
-
-
-def _parser() -> Parser:
-    lines = "; ".join(f"{name}: {text}" for name, text in (WHAT | {"data": DATA}).items())
-    parser = Parser(prog="hf-longseq benchmark", description=f"What to measure: {lines}.")
-    parser.add_argument("what", choices=list(WHAT), help="what to measure")
-    parser.add_argument("--arch", nargs="+", help="contestants, for example s4 attention_sdpa [all]")
-    parser.add_argument("--recipe", nargs="+", help="training: minutes per epoch of these, with the official figures")
-    parser.add_argument("--length", nargs="+", help="sequence lengths [three; 1k to 64k with --full]")
-    parser.add_argument("--batch_size", type=int, help="sequences at once [1; training 4]")
-    parser.add_argument("--repeats", type=int, help="timed runs after the warm-up [3; 5 with --full; 32 tokens]")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch [its own choice]")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda [cpu]")
-    parser.add_argument("--full", action="store_true", help="all lengths, and up to a minute for a single run")
-    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
-    return parser
-
-
-def _run_data(argv: list[str]) -> None:
-    """Parse, measure and save what concerns data."""
-    parser = Parser(prog="hf-longseq benchmark data", description=f"Measure {DATA}.")
-    parser.add_argument("--task", nargs="+", help="tasks [all that need no download]")
-    parser.add_argument("--workers", type=int, help="processes of generators [one per core]")
-    parser.add_argument("--seconds", type=float, default=5.0, help="seconds per input pipeline [5]")
-    parser.add_argument("--full", action="store_true", help="generate 100,000 ListOps or Pathfinder, 20,000 Path-X")
-    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
-    options = parser.parse(argv)
-    if options.out and Path(options.out).exists():
-        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
-
-    from hf_longseq.analysis.benchmark_data import benchmark_data, names_at_hand, table
-    from hf_longseq.data.task import TASKS
-    from hf_longseq.training.manifest import environment, write_whole
-    from hf_longseq.training.progress import quiet_libraries
-
-    quiet_libraries()
-    names = [name for word in options.task or [] for name in word.split(",") if name] or names_at_hand()
-    for name in names:
-        if name not in TASKS:
-            raise HfLongSeqError(f"there is no task {name!r}{did_you_mean(name, TASKS)}: known: {', '.join(TASKS)}.")
-    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
-    rows = benchmark_data(names, options.workers, options.full, options.seconds, _show_progress)
-    _show_progress("")
-    print(table(rows))
-    if options.out:
-        machine["gpu"] = "; ".join(machine["gpu"])
-        write_whole(options.out, to_csv([{"benchmark": "data", **row, **machine} for row in rows]))
-        print(f"\nresults: {options.out}")
-
-
-def _measure(options, lengths: list[int] | None) -> list[dict]:
-    module = importlib.import_module(f"hf_longseq.analysis.benchmark_{options.what}")
-    chosen = [name for word in options.arch or [] for name in word.split(",") if name]
-    settings = {
-        "lengths": sorted(lengths or (module.LENGTHS if options.full else QUICK_LENGTHS[options.what])),
-        "names": chosen or module.NAMES,
-        "device": options.device,
-        "seconds_limit": 60.0 if options.full else 12.0,
-        "listener": _show_progress,
-    }
-    if options.batch_size:
-        settings["batch"] = options.batch_size
-    if options.repeats or options.what != "generate":
-        settings["repeats"] = options.repeats or (5 if options.full else 3)
-    rows = getattr(module, f"benchmark_{options.what}")(**settings)
-    _show_progress("")
-    return rows
-
-
-def _measure_recipes(options, lengths: list[int] | None) -> list[dict]:
-    from hf_longseq.analysis.benchmark_epoch import benchmark_epoch
-
-    names = [name for word in options.recipe for name in word.split(",") if name]
-    rows = benchmark_epoch(
-        names,
-        options.device,
-        options.batch_size,
-        lengths[0] if lengths else None,
-        options.repeats or 3,
-        60.0 if options.full else 12.0,
-        _show_progress,
+        raise HfLongSeqError(f"benchmark does not know {word!r}: use `hf-longseq benchmark train --recipe NAME`.")
+    parser = Parser(
+        prog="hf-longseq benchmark train",
+        description="Measure one optimiser step of each recipe on random inputs: minutes per epoch before a run.",
     )
-    _show_progress("")
-    return rows
+    parser.add_argument("--recipe", nargs="+", required=True, help="recipes or YAML files, for example listops/s4")
+    parser.add_argument("--length", type=int, help="steps of a sequence [the task's]")
+    parser.add_argument("--batch_size", type=int, help="sequences of an optimiser step [the recipe's]")
+    parser.add_argument("--repeats", type=int, default=3, help="timed steps after the warm-up [3]")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda [cpu]")
+    options = parser.parse([word for word in argv if word != "train"])
 
+    from hf_longseq.training.epoch_time import epoch_times, table
+    from hf_longseq.training.progress import quiet_libraries
 
-def _show_progress(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-
-
-def _device(name: str) -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if name.startswith("cuda") else f"CPU, {torch.get_num_threads()} threads"
-
-
-def table(rows: list[dict]) -> str:
-    """Rows as aligned text; times in milliseconds."""
-    extra = ("cache_mib", "prompt_seconds", "minutes_per_epoch", "official_minutes")
-    extra = [name for name in extra if name in rows[0]]
-    titles = [name.replace("_", " ").replace("mib", "MiB") for name in extra]
-    lines = [["length", "batch", "", "median ms", "fastest ms", "CPU ms", "peak MiB", *titles]]
-    for row in rows:
-        line = [f"{row['length']:,}", str(row["batch"]), row["op"]]
-        if row["skipped"]:
-            lines.append([*line, f"not run: {row['skipped']}"])
-            continue
-        times = [f"{1000 * row[name]:,.1f}" for name in ("seconds", "seconds_min", "cpu_seconds")]
-        numbers = ["" if row[name] is None else f"{row[name]:,.1f}" for name in ("peak_mib", *extra)]
-        lines.append([*line, *times, *numbers])
-    whole = [line for line in lines if len(line) == len(lines[0])]
-    widths = [max(len(line[column]) for line in whole) for column in range(len(lines[0]))]
-    return "\n".join(_align(line, widths) for line in lines)
-
-
-def _align(line: list[str], widths: list[int]) -> str:
-    words = [
-        word.ljust(width) if column == 2 or "not run" in word else word.rjust(width)
-        for column, (word, width) in enumerate(zip(line, widths, strict=False))
-    ]
-    return "  ".join(words).rstrip()
-
-
-def to_csv(rows: list[dict]) -> str:
-    """Rows as CSV text, one line each."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    quiet_libraries()
+    names = [name for word in options.recipe for name in word.split(",") if name]
+    print(f"hf-longseq: one optimiser step of {', '.join(names)} ({options.device})", file=sys.stderr)
+    print(table(epoch_times(names, options.device, options.batch_size, options.length, options.repeats)))

@@ -35,7 +35,7 @@ def run(argv: list[str]) -> None:
         "compute_tied": options.compute_tied,
     }
 
-    from hf_longseq.training.comparison import compare
+    from hf_longseq.comparison.execute import compare
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
@@ -97,7 +97,7 @@ def listed(words: list[str]) -> list[str]:
 def show_plots(output_dir: Path, results: dict) -> None:
     """Draw, and say where; without matplotlib, say how to get it."""
     try:
-        from hf_longseq.training.plots import draw
+        from hf_longseq.comparison.plots import draw
 
         paths = draw(output_dir, results)
         if paths:
@@ -111,7 +111,7 @@ def show_plots(output_dir: Path, results: dict) -> None:
 
 def show_report(output_dir: Path) -> None:
     """Write what `hf-longseq report OUTPUT_DIR` writes, and say where; the results stand without it."""
-    from hf_longseq.analysis.report_write import write_report
+    from hf_longseq.comparison.report_write import write_report
 
     command = shlex.join(["hf-longseq", "report", str(output_dir)])
     try:

@@ -17,8 +17,8 @@ def run(argv: list[str]) -> None:
     options = parser.parse(argv)
 
     from hf_longseq.training import evaluate
-    from hf_longseq.training.manifest import write_json
     from hf_longseq.training.progress import quiet_libraries
+    from hf_longseq.training.run_folder import write_json
 
     quiet_libraries()
     scores = {

@@ -25,8 +25,8 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
 
     from hf_longseq.training import Recipe, finetune
-    from hf_longseq.training.manifest import RESOLVED
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
+    from hf_longseq.training.run_folder import RESOLVED
 
     quiet_libraries()
     show_data_notes()

@@ -25,8 +25,8 @@ def run(argv: list[str]) -> None:
         raise HfLongSeqError(f"output_dir {folder} is not empty: choose a new folder, pictures are not overwritten.")
 
     from hf_longseq.analysis import kernel_figures, kernels
-    from hf_longseq.training.manifest import replace_folder, write_whole
     from hf_longseq.training.progress import quiet_libraries
+    from hf_longseq.training.run_folder import replace_folder, write_whole
 
     kernel_figures.load_pyplot()  # before any work is done
     quiet_libraries()

@@ -87,13 +87,13 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
 def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) -> None:
     """Run a command in this process of several: the main one shows what it prints, the first to fail says why."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    from hf_longseq.training import processes
+    from hf_longseq.training import distributed
 
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        processes.end_with_parent()
-    processes.join()
+        distributed.end_with_parent()
+    distributed.join()
     try:
-        if processes.is_main():
+        if distributed.is_main():
             run(words)
         else:
             with open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -103,7 +103,7 @@ def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) ->
         raise
     except Exception:
         # A lost connection is how the others learn of the first failure.
-        if not processes.speaks():
+        if not distributed.speaks():
             sys.exit(2)
         raise
 
@@ -112,6 +112,6 @@ def speaks() -> bool:
     """Whether this process is to say what went wrong; of several, the first that failed does."""
     if not is_launched():
         return True
-    from hf_longseq.training import processes
+    from hf_longseq.training import distributed
 
-    return processes.speaks()
+    return distributed.speaks()

@@ -19,8 +19,8 @@ def run(argv: list[str]) -> None:
     options = parser.parse(argv)
 
     from hf_longseq.training import predict
-    from hf_longseq.training.manifest import write_whole
     from hf_longseq.training.progress import quiet_libraries
+    from hf_longseq.training.run_folder import write_whole
 
     quiet_libraries()
     answers = predict(

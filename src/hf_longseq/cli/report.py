@@ -30,7 +30,7 @@ def run(argv: list[str]) -> None:
     options = parser.parse(normalise(argv))
 
     if options.collect_to is not None:
-        from hf_longseq.analysis.report_collect import collect_to
+        from hf_longseq.comparison.report_collect import collect_to
 
         if len(options.runs) > 1 or options.output_dir is not None:
             raise HfLongSeqError("--collect_to copies one plan and writes no report: leave --output_dir out.")
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> None:
     if options.output_dir is None and len(options.runs) > 1:
         raise HfLongSeqError("several plans need a folder for their report: add --output_dir.")
 
-    from hf_longseq.analysis.report_write import write_report
+    from hf_longseq.comparison.report_write import write_report
 
     output_dir = options.output_dir or Path(options.runs[0].rpartition("=")[2]) / "report"
     command = shlex.join(["hf-longseq", "report", *argv])

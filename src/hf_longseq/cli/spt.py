@@ -30,8 +30,8 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
     seeds = integers(options.seeds, "seeds")
 
-    from hf_longseq.training import processes
-    from hf_longseq.training.comparison import SPT_INITS, spt
+    from hf_longseq.comparison.execute import SPT_INITS, spt
+    from hf_longseq.training import distributed
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
     from hf_longseq.training.recipe import Recipe, architectures_of, read_recipe
 
@@ -53,7 +53,7 @@ def run(argv: list[str]) -> None:
         )
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
-    if processes.is_main():
+    if distributed.is_main():
         show_plots(comparison.output_dir, comparison.results)
     if comparison.best is not None:
         print(f"best:    {comparison.best}  (AutoModelForSequenceClassification.from_pretrained opens it)")

@@ -76,7 +76,9 @@ def _load_released(data_dir: str, max_length: int, cache_dir: str | None) -> Dat
     release = LraRelease(data_dir)
     sources = release.sources(LISTOPS_FILES.values())
     depends_on = {"version": 1, "max_length": max_length, "files": fingerprint(sources)}
-    return load_converted("listops", depends_on, FEATURES, lambda: listops_rows(release, max_length), cache_dir)
+    return load_converted(
+        "listops", depends_on, FEATURES, lambda: listops_rows(release, VOCABULARY, max_length), cache_dir
+    )
 
 
 def task_spec(max_length: int = 2_000) -> TaskSpec:

@@ -146,11 +146,11 @@ def _rows(release: LraRelease, files: dict[str, str], parse: Callable, columns: 
         yield split_of[current], columns(rows)
 
 
-def listops_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def listops_rows(
+    release: LraRelease, vocabulary: tuple[str, ...], max_length: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Columns of ListOps from its tsv files: parentheses dropped, brackets closed by X, end-of-sequence added."""
-    from hf_longseq.data.listops import EOS_ID, VOCABULARY
-
-    ids = {symbol: index for index, symbol in enumerate(VOCABULARY)} | {"]": VOCABULARY.index("X")}
+    ids = {symbol: index for index, symbol in enumerate(vocabulary)} | {"]": vocabulary.index("X")}
 
     def parse(name: str, number: int, line: str) -> tuple[list[int], int] | None:
         source, label = _fields(line, 2, name, number)
@@ -161,7 +161,7 @@ def listops_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, di
         if unknown is not None or not label.isdigit() or int(label) > 9:
             what = f"symbol {unknown!r}" if unknown is not None else f"label {label!r}"
             raise HfLongSeqError(f"{name}, row {number}, holds {what}: it is not the released ListOps file.")
-        return [ids[symbol] for symbol in symbols][: max_length - 1] + [EOS_ID], int(label)
+        return [ids[symbol] for symbol in symbols][: max_length - 1] + [vocabulary.index("[EOS]")], int(label)
 
     def columns(rows: list[tuple[list[int], int]]) -> dict[str, pa.Array]:
         return {

@@ -24,7 +24,7 @@ from hf_longseq.hub.converted_folder import CONVERSION
 from hf_longseq.hub.official_layers import blocks, translate_block, translate_norm
 from hf_longseq.hub.official_layout import Official, take_apart
 from hf_longseq.hub.tensor_files import read_tensors
-from hf_longseq.training.manifest import replace_folder, write_json
+from hf_longseq.training.run_folder import replace_folder, write_json
 
 GREY_LEVELS = 256
 

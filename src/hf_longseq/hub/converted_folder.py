@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.run_folder import without_paths
-from hf_longseq.training import manifest
+from hf_longseq.hub.records import without_paths
+from hf_longseq.training import run_folder
 
 CONVERSION = "conversion.json"
 
@@ -47,10 +47,10 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
         HfLongSeqError: If the record is damaged.
     """
     folder = Path(folder)
-    if not (folder / CONVERSION).is_file() or (folder / manifest.RESOLVED).is_file():
+    if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None
     try:
-        record = without_paths(manifest.read_json(folder / CONVERSION))
+        record = without_paths(run_folder.read_json(folder / CONVERSION))
         damaged = not all(isinstance(record[name], str) for name in ("source", "sha256"))
     except (ValueError, KeyError, TypeError):
         damaged = True

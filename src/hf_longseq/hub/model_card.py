@@ -8,11 +8,11 @@ from typing import Any
 
 from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
 
+from hf_longseq.comparison.results import RUNS
 from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.converted_folder import Converted
-from hf_longseq.hub.run_folder import Run
-from hf_longseq.training.collect import RUNS
+from hf_longseq.hub.records import Run
 
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
 NAMES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from hf_longseq.hub.run_folder import Run
+from hf_longseq.hub.records import Run
 
 CURVE, KERNELS = "learning_curve.png", "kernels.png"
 CHANNELS, LAGS = 4, 256

@@ -25,6 +25,7 @@ from hf_longseq.hub import pictures
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.converted_folder import CONVERSION, Converted, read_converted
 from hf_longseq.hub.model_card import eval_results_file, head_of, render_card, render_converted_card
+from hf_longseq.hub.records import PROCESSOR_FILES, Run, read_run, refuse_secrets, without_paths
 from hf_longseq.hub.repository import (
     add_to_collection,
     check_name,
@@ -35,8 +36,7 @@ from hf_longseq.hub.repository import (
     sign_in,
     upload,
 )
-from hf_longseq.hub.run_folder import PROCESSOR_FILES, Run, read_run, refuse_secrets, without_paths
-from hf_longseq.training import manifest
+from hf_longseq.training import run_folder
 
 
 @dataclass(frozen=True)
@@ -184,26 +184,26 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
         source.save_pretrained(folder)
     copy_processor(run.folder, folder)
     if isinstance(run, Converted):
-        manifest.write_json(folder / CONVERSION, run.record)
+        run_folder.write_json(folder / CONVERSION, run.record)
         card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder))
     else:
         _write_records(run, folder)
         card = render_card(run, source.config, repo_id, license, pictures.draw(run, source, folder))
-    manifest.write_whole(folder / "README.md", str(card))
+    run_folder.write_whole(folder / "README.md", str(card))
     for path in folder.rglob("*"):
         path.chmod(0o644 if path.is_file() else 0o755)  # safetensors come out readable by their owner alone
     return source
 
 
 def _write_records(run: Run, folder: Path) -> None:
-    manifest.write_yaml(folder / manifest.RESOLVED, run.settings)
+    run_folder.write_yaml(folder / run_folder.RESOLVED, run.settings)
     if run.pretraining is not None:
-        manifest.write_yaml(folder / "pretraining.yaml", run.pretraining)
-    manifest.write_json(folder / manifest.METRICS, run.metrics)
-    manifest.write_json(folder / manifest.ENVIRONMENT, run.environment)
+        run_folder.write_yaml(folder / "pretraining.yaml", run.pretraining)
+    run_folder.write_json(folder / run_folder.METRICS, run.metrics)
+    run_folder.write_json(folder / run_folder.ENVIRONMENT, run.environment)
     for name, content in eval_results_file(run).items():
         (folder / name).parent.mkdir(exist_ok=True)
-        manifest.write_yaml(folder / name, content)
+        run_folder.write_yaml(folder / name, content)
 
 
 def _message(run: Run | Converted) -> str:
@@ -217,7 +217,7 @@ def copy_processor(run_folder: Path, folder: Path) -> None:
         if name == "tokenizer.json" and (run_folder / name).is_file():
             shutil.copyfile(run_folder / name, folder / name)  # a vocabulary may well hold what looks like a path
         elif (run_folder / name).is_file():
-            manifest.write_json(folder / name, without_paths(manifest.read_json(run_folder / name)))
+            run_folder.write_json(folder / name, without_paths(run_folder.read_json(run_folder / name)))
     copy_processor_code(folder)
 
 
@@ -225,7 +225,7 @@ def copy_processor_code(folder: Path) -> None:
     """Put the code beside the processor files that name it, and name it in the configuration as well."""
     code = Path(models.__file__).parent
     for name in PROCESSOR_FILES:
-        named = manifest.read_json(folder / name).get("auto_map", {}) if (folder / name).is_file() else {}
+        named = run_folder.read_json(folder / name).get("auto_map", {}) if (folder / name).is_file() else {}
         modules = {
             str(one).split(".")[0]
             for value in named.values()
@@ -236,14 +236,14 @@ def copy_processor_code(folder: Path) -> None:
                 for path in (module, *map(Path, get_relative_import_files(module))):
                     shutil.copyfile(path, folder / path.name)
         if named:
-            config = manifest.read_json(folder / "config.json")
+            config = run_folder.read_json(folder / "config.json")
             config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **named}.items()))
-            manifest.write_json(folder / "config.json", config)
+            run_folder.write_json(folder / "config.json", config)
 
 
 def _open(folder: Path, name: str):
     """The model of a folder under the head it was saved with, by this package's code."""
-    held = manifest.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    held = run_folder.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     known = {config_class.model_type for config_class, _ in models.ARCHITECTURES.values()}
     saved = getattr(models, (held.get("architectures") or [""])[0], None)
     if held.get("model_type") not in known or saved is None:
@@ -266,7 +266,7 @@ def _check_place(output_dir: Path) -> None:
 
 def _keep(folder: Path, output_dir: Path) -> None:
     output_dir.parent.mkdir(parents=True, exist_ok=True)
-    manifest.replace_folder(output_dir, lambda fresh: shutil.copytree(folder, fresh, dirs_exist_ok=True))
+    run_folder.replace_folder(output_dir, lambda fresh: shutil.copytree(folder, fresh, dirs_exist_ok=True))
 
 
 def _usage(repo_id: str, head: str, revision: str | None) -> str:

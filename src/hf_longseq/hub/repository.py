@@ -26,7 +26,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import manifest
+from hf_longseq.training import run_folder
 
 # The base of all errors of the client's HTTP library, whose name changes between releases of the client.
 CLIENT_ERROR = HfHubHTTPError.__bases__[0]
@@ -110,7 +110,7 @@ def refuse_other_architecture(
         return
     with tempfile.TemporaryDirectory() as scratch:
         path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
-        held = manifest.read_json(path).get("model_type")
+        held = run_folder.read_json(path).get("model_type")
     new_branch = revision not in (None, "main") and (
         api.model_info(repo_id, revision=revision).sha == api.model_info(repo_id).sha
     )

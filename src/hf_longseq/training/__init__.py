@@ -1,8 +1,8 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One run (`pretrain`, `finetune`), comparisons (`compare`, `spt`), and the use of a result (`evaluate`, `predict`).
+"""One run: `pretrain`, `finetune`, and the use of its result (`evaluate`, `predict`).
 
-Start reading at `comparison.py` (the `compare` and `spt` commands), then `phases.py` (a run), `trainer.py` (a step).
+Start reading at `run.py` (a run), then `build.py` (its parts) and `trainer.py` (a step).
 """
 
 import importlib
@@ -10,12 +10,10 @@ import importlib
 _HOME = {
     "Recipe": "recipe",
     "LongSeqTrainer": "trainer",
-    "pretrain": "phases",
-    "finetune": "phases",
+    "pretrain": "run",
+    "finetune": "run",
     "evaluate": "inference",
     "predict": "inference",
-    "spt": "comparison",
-    "compare": "comparison",
     "load_pretrained_classifier": "transfer",
 }
 

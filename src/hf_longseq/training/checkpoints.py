@@ -18,7 +18,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from transformers import TrainerCallback
 
-from hf_longseq.training.manifest import CHECKPOINTS, read_json, sync, write_json
+from hf_longseq.training.run_folder import CHECKPOINTS, read_json, sync, write_json
 
 SEAL = "complete.json"
 STATE = "trainer_state.json"

@@ -13,8 +13,8 @@ from transformers import PrinterCallback, TrainingArguments
 
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training import manifest
-from hf_longseq.training.assembly import (
+from hf_longseq.training import run_folder
+from hf_longseq.training.build import (
     CLASSIFIER,
     TaskData,
     classification_parts,
@@ -22,8 +22,8 @@ from hf_longseq.training.assembly import (
     load_data,
     pretraining_class,
 )
-from hf_longseq.training.phases import metrics_without_prefix
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.trainer import LongSeqTrainer, decide
 
 SPLITS = ("train", "validation", "test")
@@ -161,14 +161,14 @@ def _named(value, problem: str, config) -> Any:
 
 def _recorded(model: str | os.PathLike) -> tuple[Recipe, str]:
     """Settings and phase of the run that a folder holds."""
-    settings = manifest.read_resolved(model)
+    settings = run_folder.read_resolved(model)
     phase = ((settings or {}).get("run") or {}).get("phase")
     if phase not in ("pretrain", "finetune"):
         raise HfLongSeqError(
-            f"model {model} is no run of pretrain or finetune (no {manifest.RESOLVED} says so): give a run's folder; "
-            "those of a comparison are OUTPUT_DIR/runs/NAME and, of spt, OUTPUT_DIR/best."
+            f"model {model} is no run of pretrain or finetune (no {run_folder.RESOLVED} says so): give a run's "
+            "folder; those of a comparison are OUTPUT_DIR/runs/NAME and, of spt, OUTPUT_DIR/best."
         )
-    if not (Path(model) / manifest.METRICS).is_file():
+    if not (Path(model) / run_folder.METRICS).is_file():
         raise HfLongSeqError(f"model {model} is an unfinished run: start the same command again to finish it.")
     return Recipe.load(settings), phase
 

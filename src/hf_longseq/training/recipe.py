@@ -226,7 +226,7 @@ def known_architectures() -> list[str]:
 
 
 def is_foreign(arch: str) -> bool:
-    """Whether an architecture is one of transformers, see `foreign.py`."""
+    """Whether an architecture is one of transformers, see `hf_architectures.py`."""
     return arch.startswith("hf:")
 
 
@@ -242,9 +242,9 @@ def model_field_types(arch: str) -> dict[str, Any]:
     from transformers import PreTrainedConfig
 
     if is_foreign(arch):
-        from hf_longseq.training import foreign
+        from hf_longseq.training import hf_architectures
 
-        return foreign.field_types(arch)
+        return hf_architectures.field_types(arch)
     base = {f.name for f in dataclasses.fields(PreTrainedConfig)}
     return {f.name: f.type for f in dataclasses.fields(config_class_of(arch)) if f.name not in base | TASK_FIELDS}
 
@@ -313,9 +313,9 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
         parameters = loader_parameters(task)
         options = {key: value for key, value in TINY_COUNTS.items() if key in parameters} | TINY_OPTIONS.get(task, {})
     if is_foreign(arch):
-        from hf_longseq.training import foreign
+        from hf_longseq.training import hf_architectures
 
-        fields = foreign.tiny_fields(arch)
+        fields = hf_architectures.tiny_fields(arch)
     else:
         fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
     limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}

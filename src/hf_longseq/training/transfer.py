@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.utils import logging as hf_logging
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.manifest import read_resolved
+from hf_longseq.training.run_folder import read_resolved
 
 NEW_PREFIXES = ("classifier.",)
 DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.")

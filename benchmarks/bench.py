@@ -1,0 +1,185 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Time and memory of layers, training steps and generation, side by side, as table and CSV.
+
+python benchmarks/bench.py ops | train | generate | data [--help]
+"""
+
+import csv
+import datetime
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+import data_speed
+import layer_speed
+import step_speed
+import token_speed
+from hf_longseq.cli.options import Parser, integers
+from hf_longseq.data.task import TASKS
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.progress import quiet_libraries
+from hf_longseq.training.run_folder import environment, write_whole
+
+WHAT = {
+    "ops": "one layer, forward and backward",
+    "train": "one training step of a classifier",
+    "generate": "one token after a prompt",
+}
+DATA = "examples per second of generators and of the input pipeline"
+QUICK_LENGTHS = {"ops": (1024, 4096, 16384), "train": (1024, 2048), "generate": (1000, 4000, 16000)}
+
+
+MODULES: dict[str, ModuleType] = {"ops": layer_speed, "train": step_speed, "generate": token_speed}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a benchmark; return 0, or 2 for an error the user can put right."""
+    try:
+        run(sys.argv[1:] if argv is None else argv)
+    except HfLongSeqError as error:
+        print(f"bench: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(argv: list[str]) -> None:
+    """Parse, measure, show, save."""
+    if argv[:1] == ["data"]:
+        _run_data(argv[1:])
+        return
+    if not argv or argv[0] not in (*WHAT, "-h", "--help"):
+        word = argv[0] if argv else ""
+        raise HfLongSeqError(
+            f"bench.py does not know {word!r}{did_you_mean(word, [*WHAT, 'data'])}: say what to measure, "
+            f"{', '.join(WHAT)} or data."
+        )
+    options = _parser().parse(argv)
+    if options.out and Path(options.out).exists():
+        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
+    lengths = integers(options.length, "length") if options.length else None
+
+    quiet_libraries()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
+    print(f"hf-longseq {machine['hf_longseq']}: {WHAT[options.what]} ({_device(options.device)})", file=sys.stderr)
+    rows = _measure(options, lengths)
+    print(table(rows))
+    if options.out:
+        machine["gpu"] = "; ".join(machine["gpu"])
+        write_whole(options.out, to_csv([{"benchmark": options.what, **row, **machine} for row in rows]))
+        print(f"\nresults: {options.out}")
+
+
+def _parser() -> Parser:
+    lines = "; ".join(f"{name}: {text}" for name, text in (WHAT | {"data": DATA}).items())
+    parser = Parser(prog="bench.py", description=f"What to measure: {lines}.")
+    parser.add_argument("what", choices=list(WHAT), help="what to measure")
+    parser.add_argument("--arch", nargs="+", help="contestants, for example s4 attention_sdpa [all]")
+    parser.add_argument("--length", nargs="+", help="sequence lengths [three; 1k to 64k with --full]")
+    parser.add_argument("--batch_size", type=int, help="sequences at once [1; training 4]")
+    parser.add_argument("--repeats", type=int, help="timed runs after the warm-up [3; 5 with --full; 32 tokens]")
+    parser.add_argument("--threads", type=int, help="threads of PyTorch [its own choice]")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda [cpu]")
+    parser.add_argument("--full", action="store_true", help="all lengths, and up to a minute for a single run")
+    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
+    return parser
+
+
+def _run_data(argv: list[str]) -> None:
+    """Parse, measure and save what concerns data."""
+    parser = Parser(prog="bench.py data", description=f"Measure {DATA}.")
+    parser.add_argument("--task", nargs="+", help="tasks [all that need no download]")
+    parser.add_argument("--workers", type=int, help="processes of generators [one per core]")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds per input pipeline [5]")
+    parser.add_argument("--full", action="store_true", help="generate 100,000 ListOps or Pathfinder, 20,000 Path-X")
+    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
+    options = parser.parse(argv)
+    if options.out and Path(options.out).exists():
+        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
+
+    quiet_libraries()
+    names = [name for word in options.task or [] for name in word.split(",") if name] or data_speed.names_at_hand()
+    for name in names:
+        if name not in TASKS:
+            raise HfLongSeqError(f"there is no task {name!r}{did_you_mean(name, TASKS)}: known: {', '.join(TASKS)}.")
+    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
+    rows = data_speed.benchmark_data(names, options.workers, options.full, options.seconds, _show_progress)
+    _show_progress("")
+    print(data_speed.table(rows))
+    if options.out:
+        machine["gpu"] = "; ".join(machine["gpu"])
+        write_whole(options.out, to_csv([{"benchmark": "data", **row, **machine} for row in rows]))
+        print(f"\nresults: {options.out}")
+
+
+def _measure(options, lengths: list[int] | None) -> list[dict]:
+    module = MODULES[options.what]
+    chosen = [name for word in options.arch or [] for name in word.split(",") if name]
+    settings = {
+        "lengths": sorted(lengths or (module.LENGTHS if options.full else QUICK_LENGTHS[options.what])),
+        "names": chosen or module.NAMES,
+        "device": options.device,
+        "seconds_limit": 60.0 if options.full else 12.0,
+        "listener": _show_progress,
+    }
+    if options.batch_size:
+        settings["batch"] = options.batch_size
+    if options.repeats or options.what != "generate":
+        settings["repeats"] = options.repeats or (5 if options.full else 3)
+    rows = getattr(module, f"benchmark_{options.what}")(**settings)
+    _show_progress("")
+    return rows
+
+
+def _show_progress(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _device(name: str) -> str:
+    return torch.cuda.get_device_name() if name.startswith("cuda") else f"CPU, {torch.get_num_threads()} threads"
+
+
+def table(rows: list[dict]) -> str:
+    """Rows as aligned text; times in milliseconds."""
+    extra = ("cache_mib", "prompt_seconds")
+    extra = [name for name in extra if name in rows[0]]
+    titles = [name.replace("_", " ").replace("mib", "MiB") for name in extra]
+    lines = [["length", "batch", "", "median ms", "fastest ms", "CPU ms", "peak MiB", *titles]]
+    for row in rows:
+        line = [f"{row['length']:,}", str(row["batch"]), row["op"]]
+        if row["skipped"]:
+            lines.append([*line, f"not run: {row['skipped']}"])
+            continue
+        times = [f"{1000 * row[name]:,.1f}" for name in ("seconds", "seconds_min", "cpu_seconds")]
+        numbers = ["" if row[name] is None else f"{row[name]:,.1f}" for name in ("peak_mib", *extra)]
+        lines.append([*line, *times, *numbers])
+    whole = [line for line in lines if len(line) == len(lines[0])]
+    widths = [max(len(line[column]) for line in whole) for column in range(len(lines[0]))]
+    return "\n".join(_align(line, widths) for line in lines)
+
+
+def _align(line: list[str], widths: list[int]) -> str:
+    words = [
+        word.ljust(width) if column == 2 or "not run" in word else word.rjust(width)
+        for column, (word, width) in enumerate(zip(line, widths, strict=False))
+    ]
+    return "  ".join(words).rstrip()
+
+
+def to_csv(rows: list[dict]) -> str:
+    """Rows as CSV text, one line each."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Where the settings of each architecture of a comparison come from, and where the comparison's folder keeps them.
+
+A name in a plan is an architecture (`s4`), a shipped recipe of the task (`transformer-rotary`), an architecture of
+transformers (`hf:modernbert`), or a variant of any of them (`s4@init_normal=0.1`).
+"""
+
+import functools
+from pathlib import Path
+
+from hf_longseq import recipes as shipped
+from hf_longseq.comparison.plan import Axes, Load, objective_of, plain, variant_fields, with_settings
+from hf_longseq.comparison.results import PLAN
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import run_folder
+from hf_longseq.training.arguments import DataSection
+from hf_longseq.training.recipe import Raw, Recipe, architectures_of, joint_settings, read_recipe
+
+# (name in the plan, objective or None for the recipe's own) -> settings
+Bases = dict[tuple[str, "str | None"], Recipe]
+
+
+def recipe_loader(source: "str | Path | Raw | None", overrides: Raw | None, tiny: bool) -> tuple[Load, list[str]]:
+    """How to get the recipe of an architecture, and the architectures that the recipe or the overrides name."""
+    overrides = overrides or {}
+    raw = read_recipe(source)
+    task = (overrides.get("data") or {}).get("task")
+
+    @functools.cache
+    def load(name: str, objective: str | None) -> Recipe:
+        arch, own = _of_name(raw, name) if source is not None or not task else shipped_recipe(task, plain(name))
+        recipe = Recipe.load(own, overrides, arch=arch, objective=objective, tiny=tiny)
+        return with_settings(recipe, {"model": variant_fields(name)} if "@" in name else {})
+
+    return load, architectures_of(raw, overrides)
+
+
+def _of_name(raw: Raw, name: str) -> tuple[str, Raw]:
+    """An architecture, and the recipe as it reads it under the name that `resolved.yaml` of a comparison gives it."""
+    model = raw.get("model") or {}
+    named = {key: value["arch"] for key, value in model.items() if isinstance(value, dict) and "arch" in value}
+    arch = named.get(name, plain(name))
+    sections = {}
+    for section, values in raw.items():
+        sections[section] = {key: value for key, value in (values or {}).items() if key not in named}
+        if name in named and name in (values or {}):
+            sections[section][arch] = {**sections[section].get(arch, {}), **values[name]}
+    return arch, sections
+
+
+def shipped_recipe(task: str, name: str) -> tuple[str, Raw]:
+    """The architecture and the settings of a shipped recipe of a task, such as "s4" or "transformer-rotary".
+
+    An architecture without one has the default settings, and the data of the task's other recipes.
+    """
+    if f"{task}/{name}" in shipped.names():
+        raw = read_recipe(f"{task}/{name}")
+        return architectures_of(raw)[0], raw
+    others = [other for other in shipped.names() if other.startswith(f"{task}/")]
+    return name, {"data": read_recipe(others[0]).get("data") or {}} if others else {}
+
+
+def run_section(command: str, axes: Axes) -> Raw:
+    """What `resolved.yaml` says of the plan."""
+    section = {"phase": command, "seeds": list(axes.seeds), "inits": list(axes.inits)}
+    if command == "spt":
+        return section
+    return {
+        **section,
+        "archs": list(axes.archs),
+        "grid": {key: list(values) for key, values in axes.grid.items()},
+        "train_fractions": list(axes.train_fractions),
+        "compute_tied": axes.compute_tied,
+    }
+
+
+def base_recipes(axes: Axes, load: Load) -> Bases:
+    """The recipe of each architecture and objective of the plan, all on the same data."""
+    objectives = dict.fromkeys([None, *map(objective_of, axes.inits)])
+    bases = {(arch, objective): load(arch, objective) for arch in axes.archs for objective in objectives}
+    section = bases_data(bases)
+    if any(recipe.data != section for recipe in bases.values()):
+        raise HfLongSeqError("the data section differs between architectures: compare them on the same data.")
+    return bases
+
+
+def settings_of(bases: Bases) -> Raw:
+    return joint_settings(list(bases.values()), [arch for arch, _ in bases])
+
+
+def bases_data(bases: Bases) -> DataSection:
+    """The data section that all recipes share."""
+    return next(iter(bases.values())).data
+
+
+def earlier_names(output_dir: Path) -> dict[str, str]:
+    """Names of the runs that the plan in a folder has, by what they do: a larger plan finds them by these."""
+    path = output_dir / PLAN
+    return {run["identity"]: run["name"] for run in run_folder.read_json(path)["runs"]} if path.is_file() else {}
+
+
+def admit_extension(output_dir: Path, settings: Raw, bases: Bases) -> None:
+    """More of any axis may be added to a comparison in its folder; what is finished there stays."""
+    found = run_folder.read_resolved(output_dir)
+    if found is None or (found.get("run") or {}).get("phase") != settings["run"]["phase"]:
+        return
+    old, new = found["run"], settings["run"]
+    for name in ("seeds", "inits", "archs", "train_fractions"):
+        if not set(old.get(name) or []) <= set(new.get(name) or []):
+            return
+    if old.get("compute_tied") != new.get("compute_tied"):
+        return
+    if any(not set(values) <= set(new["grid"].get(key, values)) for key, values in (old.get("grid") or {}).items()):
+        return
+    known = old.get("archs") or architectures_of(found)
+    if not set(known) <= {arch for arch, _ in bases}:
+        return
+    used = dict.fromkeys([None, *map(objective_of, old.get("inits") or [])])
+    pairs = [(arch, objective) for arch in known for objective in used]
+    try:  # an option that this version has and an earlier one had not is at its default there
+        load, _ = recipe_loader(found, None, tiny=False)
+        before = settings_of({pair: load(*pair) for pair in pairs})
+    except HfLongSeqError:
+        return
+    if not run_folder.first_difference(before, settings_of({pair: bases[pair] for pair in pairs})):
+        run_folder.write_yaml(output_dir / run_folder.RESOLVED, settings)

@@ -1,0 +1,169 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run as publishing sees it: its records, without anything that belongs to the machine it ran on."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from hf_longseq.comparison.execute import BEST
+from hf_longseq.comparison.results import PLAN, RESULTS
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import run_folder
+
+# Files of a tokenizer or processor, which belong to a model wherever it goes.
+PROCESSOR_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "feature_extractor_config.json",
+)
+ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
+# Fields that say where something lay on this machine, and nothing else.
+LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run of `pretrain` or `finetune`.
+
+    Args:
+        folder: Where it is.
+        settings: `resolved.yaml`, without local paths.
+        pretraining: The settings of the run whose weights it started from, if that run is still there.
+        metrics, data, environment: As recorded, without local paths.
+        history: Loss and validation metrics over the steps.
+        comparison: Rows of the comparison that it was an arm of; empty if there was none.
+        compared_by: The metric of those rows.
+        compared_as: Name of its architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
+        pretraining_seconds: What the run that it started from took, if that is still there.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    pretraining: dict[str, Any] | None
+    metrics: dict[str, Any]
+    data: dict[str, Any]
+    environment: dict[str, Any]
+    history: list[dict[str, Any]]
+    comparison: list[dict[str, Any]] = field(default_factory=list)
+    compared_by: str | None = None
+    compared_as: str | None = None
+    pretraining_seconds: float | None = None
+
+    @property
+    def phase(self) -> str:
+        """ "pretrain" or "finetune"."""
+        return self.settings["run"]["phase"]
+
+    @property
+    def split(self) -> str:
+        """The split that the published metrics are of."""
+        return "test" if self.metrics.get("test") else "validation"
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Metrics of that split."""
+        return self.metrics[self.split]
+
+
+def read_run(folder: str | os.PathLike) -> Run:
+    """Read and clean the records of a finished run.
+
+    Raises:
+        HfLongSeqError: If the folder holds no run, an unfinished one, or one without metrics.
+    """
+    folder = Path(folder)
+    if (folder / RESULTS).is_file():
+        one = folder / BEST if (folder / BEST).is_dir() else folder / "runs" / "NAME"
+        raise HfLongSeqError(f"{folder} is a comparison: publish one of its models, such as {one}.")
+    settings = run_folder.read_resolved(folder) if folder.is_dir() else None
+    if not isinstance(settings, dict) or (settings.get("run") or {}).get("phase") not in ("pretrain", "finetune"):
+        raise HfLongSeqError(
+            f"{folder} is no run of pretrain or finetune (no {run_folder.RESOLVED} says so): give a run's folder."
+        )
+    for name in (run_folder.METRICS, "config.json"):
+        if not (folder / name).is_file():
+            raise HfLongSeqError(
+                f"run {folder} has no {name}, so it is unfinished: start the same command again to finish it."
+            )
+    metrics = _record(folder, run_folder.METRICS)
+    if not (metrics.get("test") or metrics.get("validation")):
+        raise HfLongSeqError(
+            f"run {folder} has no metrics in {run_folder.METRICS}: repeat the command that made it with --overwrite."
+        )
+    start = run_folder.started_from(folder, settings)
+    pretraining = run_folder.read_resolved(start) if start else None
+    rows, metric, arch = _comparison(folder, settings)
+    return Run(
+        folder=folder,
+        settings=without_paths(settings),
+        pretraining=without_paths(pretraining),
+        metrics=without_paths(metrics),
+        data=without_paths(_record(folder, run_folder.DATA)),
+        environment=without_paths(_record(folder, run_folder.ENVIRONMENT)),
+        history=_record(folder, run_folder.HISTORY) or [],
+        comparison=rows,
+        compared_by=metric,
+        compared_as=arch,
+        pretraining_seconds=_record(start, run_folder.METRICS).get("wall_seconds") if start else None,
+    )
+
+
+def _record(folder: Path, name: str) -> Any:
+    path = folder / name
+    if not path.is_file():
+        return {}
+    try:
+        return run_folder.read_json(path)
+    except ValueError:
+        raise HfLongSeqError(f"{path} is no JSON: restore it, or run the command again with --overwrite.") from None
+
+
+def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:
+    """Rows and metric of the comparison that a run is one of the runs of, and its architecture's name there."""
+    parent = folder.parent if folder.name == BEST else folder.parent.parent
+    results = _record(parent, RESULTS)
+    named = {run["name"]: run["arch"] for run in _record(parent, PLAN).get("runs", [])}
+    arch = settings["model"]["arch"] if folder.name == BEST else named.get(folder.name)
+    if arch is None or results.get("task") != settings["data"]["task"]:
+        return [], None, None
+    return results["rows"], results["metric"], arch
+
+
+def without_paths(value: Any) -> Any:
+    """The same record in which a path is its last part, and fields that only name places are gone."""
+    if isinstance(value, dict):
+        return {key: without_paths(item) for key, item in value.items() if key not in LOCAL_FIELDS}
+    if isinstance(value, (list, tuple)):
+        return [without_paths(item) for item in value]
+    if isinstance(value, str) and is_local_path(value):
+        return PureWindowsPath(value).name if "\\" in value else PurePosixPath(value).name
+    return value
+
+
+def is_local_path(text: str) -> bool:
+    """Whether a text names a place on a machine."""
+    if "\n" in text or not ("/" in text or "\\" in text):
+        return False
+    if re.match(r"[a-z][a-z0-9+]*://", text) and not text.startswith("file:"):
+        return False
+    absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
+    return absolute or text.startswith(("~", "./", "../", "file:")) or os.path.exists(text)
+
+
+def refuse_secrets(folder: Path, tokens: tuple[str, ...] = ()) -> None:
+    """Raise if a text file in a folder to be published holds an access token or this machine's home folder."""
+    home = os.path.expanduser("~")
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or path.suffix in (".safetensors", ".png"):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if ACCESS_TOKEN.search(text) or any(token and token in text for token in tokens):
+            raise HfLongSeqError(f"{path.name} would publish an access token: remove it from the run's records.")
+        if len(home) > 2 and f"{home}/" in text:
+            raise HfLongSeqError(f"{path.name} would publish a path below {home}: remove it from the run's records.")

@@ -1,0 +1,264 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to the parts of a run: the data of a phase, the model's configuration, collators, Trainer arguments.
+
+Everything that can be wrong with a recipe is found here, before a folder is made or a step is taken.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    TrainingArguments,
+)
+
+import hf_longseq.models  # noqa: F401  registers the architectures in command-line processes
+from hf_longseq.data.collators import (
+    DataCollatorForCausalDenoising,
+    DataCollatorForMaskedDenoising,
+    DataCollatorWithLongPadding,
+)
+from hf_longseq.data.task import TaskSpec, limit_examples, load_task
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.metrics import greater_is_better
+from hf_longseq.training import distributed
+from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
+from hf_longseq.training.recipe import Recipe, config_class_of, is_foreign
+from hf_longseq.training.run_folder import CHECKPOINTS
+from hf_longseq.training.tracking import PROJECT
+from hf_longseq.training.trainer import ClassificationMetrics, DenoisingMetrics
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# One seed for the masks of every evaluation of every run, so that validation losses can be compared.
+EVALUATION_MASK_SEED = 0
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The splits a run uses: inputs of pretraining, the labelled subset, validation and test."""
+
+    spec: TaskSpec
+    pretrain: "Dataset"
+    labelled: "Dataset"
+    validation: "Dataset"
+    test: "Dataset"
+
+
+def load_data(section: DataSection) -> TaskData:
+    """Load the task and take the subsets that the section asks for; the same subset for the same seed, always."""
+    splits, spec = load_task(section.task, **section.options)
+    train = splits["train"]
+    limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
+    labelled = train
+    if limit is not None:
+        try:
+            labelled = limit_examples(train, limit, seed=section.subset_seed)
+        except ValueError:
+            name = "num_train_examples" if section.train_fraction is None else "train_fraction"
+            raise HfLongSeqError(
+                f"data.{name} is {limit}, but task {section.task!r} has {len(train)} training examples: "
+                "ask for at least one and at most that many."
+            ) from None
+        check_classes(labelled, spec)
+    held_out = {}
+    for name in ("validation", "test"):
+        limit = getattr(section, f"num_{name}_examples")
+        whole = splits[name]
+        held_out[name] = (
+            whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=section.subset_seed)
+        )
+    pretrain = {"subset": labelled, "all": train}.get(section.pretrain_inputs)
+    if pretrain is None:  # a number, in the order of the labelled subsets
+        if section.pretrain_inputs > len(train):
+            raise HfLongSeqError(
+                f"data.pretrain_inputs is {section.pretrain_inputs}, but task {section.task!r} has {len(train)} "
+                "training examples: ask for at most that many, or for 'all'."
+            )
+        pretrain = limit_examples(train, section.pretrain_inputs, seed=section.subset_seed)
+    return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
+
+
+def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
+    """Raise if the labelled subset lacks a class, for a classifier could never learn it."""
+    if spec.problem_type != "single_label_classification":
+        return
+    absent = set(range(len(spec.labels))) - set(np.asarray(labelled["labels"][:]).tolist())
+    if absent:
+        name = spec.labels[min(absent)]
+        raise HfLongSeqError(
+            f"the labelled subset of {len(labelled)} examples has none of class {name!r}: "
+            "use more examples or another data.subset_seed."
+        )
+
+
+def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> PreTrainedConfig:
+    """The configuration of a phase: the recipe's fields, and what the task and the objective determine.
+
+    Args:
+        recipe: Settings.
+        spec: The task.
+        classifier: For fine-tuning; else for pretraining. Makes no difference to our own architectures.
+    """
+    if is_foreign(recipe.model.arch):
+        from hf_longseq.training import hf_architectures
+
+        return hf_architectures.build_config(recipe, spec, classifier, num_levels(recipe.pretrain, spec))
+    fields = dict(recipe.model.fields)
+    if spec.modality == "tokens":
+        fields |= {"input_type": "tokens", "vocab_size": spec.vocab_size}
+    else:
+        fields |= {
+            "input_type": "values",
+            "num_channels": spec.num_channels,
+            "num_levels": num_levels(recipe.pretrain, spec),
+        }
+    names = spec.labels or ("value",)
+    fields |= {
+        "pad_token_id": spec.pad_token_id,
+        "mask_token_id": spec.mask_token_id,
+        "eos_token_id": spec.eos_token_id,
+        "pretraining_objective": recipe.pretrain.objective,
+        "pair_classification": spec.pair,
+        "problem_type": spec.problem_type,
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
+    try:
+        return config_class_of(recipe.model.arch)(**fields)
+    except (StrictDataclassError, ValueError, TypeError) as error:
+        cause = error.__cause__ or error
+        raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
+
+
+def num_levels(section: PretrainSection, spec: TaskSpec) -> int | None:
+    """Levels to predict by cross-entropy; None for the L1 loss (written 0 in a recipe) and for tokens."""
+    if spec.modality == "tokens":
+        return None
+    return spec.num_levels if section.num_levels is None else section.num_levels or None
+
+
+def pretraining_class(recipe: Recipe, spec: TaskSpec) -> type:
+    """The Auto class whose head fits the inputs and the objective."""
+    if spec.modality == "values":
+        return AutoModelForPreTraining
+    return AutoModelForMaskedLM if recipe.pretrain.objective == "masked" else AutoModelForCausalLM
+
+
+def build_model(auto_class: type, config: PreTrainedConfig):
+    """A freshly initialised model, with errors of its constructor as one sentence."""
+    try:
+        return auto_class.from_config(config)
+    except ValueError as error:
+        raise HfLongSeqError(f"the model section does not work: {' '.join(str(error).split())}") from error
+
+
+def denoising_parts(recipe: Recipe, spec: TaskSpec, seed: int):
+    """Collators for training and for evaluation, and the metrics, of pretraining."""
+    section = recipe.pretrain
+    levels = {"num_levels": num_levels(section, spec)}
+    documents = 2 if spec.pair else 1
+    if section.objective == "causal":
+        collator = DataCollatorForCausalDenoising.from_task(spec, **levels)
+        return collator, collator, DenoisingMetrics(causal=True, documents=documents)
+    masking = {**levels, "mask_ratio": section.mask_ratio or spec.mask_ratio, "span_length": section.span_length}
+    training = DataCollatorForMaskedDenoising.from_task(spec, **masking, seed=seed)
+    evaluation = DataCollatorForMaskedDenoising.from_task(
+        spec, **masking, seed=EVALUATION_MASK_SEED, deterministic=True
+    )
+    return training, evaluation, DenoisingMetrics(documents=documents)
+
+
+def label_statistics(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
+    """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
+    if spec.problem_type != "regression":
+        return {}
+    labels = np.asarray(labelled["labels"][:], dtype=np.float64).reshape(len(labelled), -1)
+    if not np.isfinite(labels).all():
+        return {}  # the collator names the row
+    std = labels.std(0)
+    return {"label_mean": labels.mean(0).tolist(), "label_scale": np.where(std > 0, std, 1.0).tolist()}
+
+
+def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None):
+    """Collator and metrics of fine-tuning."""
+    metrics = ClassificationMetrics.FITTING[spec.problem_type]
+    if spec.metric not in metrics:
+        raise HfLongSeqError(
+            f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
+            f"use one of {', '.join(metrics)} in its TaskSpec."
+        )
+    return DataCollatorWithLongPadding.from_task(spec), ClassificationMetrics(
+        spec.problem_type, label_scale=label_scale
+    )
+
+
+SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
+
+
+def training_arguments(
+    section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str, pair: bool = False
+) -> TrainingArguments:
+    """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes."""
+    number = distributed.count()
+    micro = section.micro_batch_size or section.global_batch_size // number
+    if not micro or section.global_batch_size % (micro * number):
+        raise HfLongSeqError(
+            f"{section.section}.global_batch_size={section.global_batch_size} cannot be shared by {number} processes"
+            f"{f' that take {micro} examples at a time' if section.micro_batch_size else ''}: make it a multiple of "
+            f"{number * (section.micro_batch_size or 1)}, or change the number of processes."
+        )
+    every = section.eval_steps or max(1, steps // 10)
+    return TrainingArguments(
+        output_dir=str(folder / CHECKPOINTS),
+        max_steps=steps,
+        per_device_train_batch_size=micro,
+        per_device_eval_batch_size=section.eval_batch_size or micro,
+        gradient_accumulation_steps=section.global_batch_size // (micro * number),
+        learning_rate=section.learning_rate,
+        weight_decay=section.weight_decay,
+        adam_beta2=section.adam_beta2,
+        warmup_steps=section.warmup_steps,
+        lr_scheduler_type=SCHEDULES[section.schedule],
+        max_grad_norm=section.max_grad_norm,
+        bf16=section.precision == "bf16",
+        use_cpu=not torch.accelerator.is_available(),  # said openly, or bf16 on a CPU is refused
+        dataloader_num_workers=section.num_workers,
+        dataloader_persistent_workers=section.num_workers > 0,
+        dataloader_pin_memory=torch.cuda.is_available(),
+        seed=seed,
+        data_seed=seed,
+        eval_strategy="steps",
+        eval_steps=every,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=2,
+        load_best_model_at_end=True,
+        metric_for_best_model=metric,
+        greater_is_better=greater_is_better(metric),
+        logging_steps=max(1, steps // 100),
+        logging_nan_inf_filter=False,
+        batch_eval_metrics=True,
+        restore_callback_states_from_checkpoint=True,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to=section.report_to,
+        run_name=folder.name,
+        project=PROJECT,
+        disable_tqdm=True,
+        # Named only when asked for: the option is about to be renamed in transformers.
+        **({"gradient_checkpointing": True} if section.gradient_checkpointing else {}),
+    )
+
+
+CLASSIFIER = AutoModelForSequenceClassification

@@ -1,0 +1,196 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes that train one model: what each does, what one does for all, and who speaks when something fails.
+
+A launcher (`hf-longseq ... --num_processes`, `accelerate launch`, `torchrun`) starts the same command in every process
+and says through the environment which of them it is. The main process alone writes into the run's folder, shows the
+progress and decides whether the run is new; the others wait for its answer. With one process all of this does nothing.
+"""
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import run_folder
+
+Result = TypeVar("Result")
+
+# Generating a large task takes the main process hours, in which the others have nothing to do but wait.
+LONGEST_WAIT = timedelta(days=3)
+# Every process comes to the same meetings in the same order, which gives each of them a number.
+_meetings = itertools.count()
+# A network file system may show a folder to another machine only after a while.
+SECONDS_TO_APPEAR = 60
+
+
+def count() -> int:
+    """Number of processes that train together."""
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
+def index() -> int:
+    """Number of this process, from 0."""
+    return int(os.environ.get("RANK", 0))
+
+
+def is_main() -> bool:
+    """Whether this is the process that writes and speaks for all."""
+    return index() == 0
+
+
+def join() -> None:
+    """Meet the other processes, if a launcher started several; later calls do nothing.
+
+    Raises:
+        HfLongSeqError: If the launcher asks for sharding where accelerate would silently not shard.
+    """
+    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" and not torch.accelerator.is_available():
+        raise HfLongSeqError(
+            "the launch configuration asks for FSDP, but accelerate shards on accelerators only and there is none: "
+            "use ddp here."
+        )
+    if count() > 1 and not dist.is_initialized():
+        from accelerate import PartialState
+
+        PartialState(cpu=not torch.accelerator.is_available())
+
+
+def wait() -> None:
+    """Wait until every process has come here."""
+    if count() > 1:
+        meeting = f"meeting {next(_meetings)}"
+        _arrive(meeting)
+        _wait_for(meeting, count())
+
+
+def main_first(function: Callable[[], Result]) -> Result:
+    """Call `function` in every process: first in the main one, then in one per machine, then in the others.
+
+    What it loads or generates is so written once per machine, and found by the rest.
+    """
+    if count() == 1:
+        return function()
+    meeting = f"meeting {next(_meetings)}"
+    local = int(os.environ.get("LOCAL_RANK", 0))
+    # Its number among the machines, which may have different numbers of processes.
+    machine = f"{meeting}, machine {os.environ.get('GROUP_RANK', socket.gethostname())}"
+    if not is_main():
+        _wait_for(f"{meeting}, main process", 1)
+    if local != 0:
+        _wait_for(machine, 1)
+    result = function()
+    if is_main():
+        _arrive(f"{meeting}, main process")
+    if local == 0:
+        _arrive(machine)
+    wait()
+    return result
+
+
+def by_main(function: Callable[[], Result]) -> Result:
+    """Call `function` in the main process alone and give its result to all; an error there ends the whole run."""
+    if count() == 1:
+        return function()
+    meeting = f"meeting {next(_meetings)}"
+    answer: list[Any] = [None]
+    if is_main():
+        answer = [function()]
+        _arrive(meeting)
+    else:
+        _wait_for(meeting, 1)
+    dist.broadcast_object_list(answer, src=0)
+    return answer[0]
+
+
+def check_enough(examples: int) -> None:
+    """Raise if some process would never have an example to learn from."""
+    if count() > examples:
+        raise HfLongSeqError(
+            f"{count()} processes are more than the {examples} training examples: start at most {examples}, or use "
+            "more of the data."
+        )
+
+
+def holding(folder: Path) -> contextlib.AbstractContextManager:
+    """Keep other commands out of an output folder, see `run_folder.holding`; the main process does it for all."""
+    return run_folder.holding(folder) if is_main() else contextlib.nullcontext()
+
+
+def check_same(what: str, value: Any, remedy: str) -> None:
+    """Raise if a process has another `value` than the main one."""
+    if count() == 1:
+        return
+    values: list[Any] = [None] * count()
+    dist.all_gather_object(values, (value, socket.gethostname()))
+    for number, (other, host) in enumerate(values):
+        if other != values[0][0]:
+            raise HfLongSeqError(f"{what} of process {number} on {host} differ from those of process 0: {remedy}")
+
+
+def check_folder_is_shared(folder: Path, marker: str, content: str) -> None:
+    """Raise if this process does not see the file `marker` of the main one: checkpoints would be lost to it."""
+    started = time.monotonic()
+    while count() > 1:
+        try:
+            if (folder / marker).read_text(encoding="utf-8") == content:
+                return
+        except OSError:
+            pass
+        if time.monotonic() - started > SECONDS_TO_APPEAR:
+            raise HfLongSeqError(
+                f"output_dir {folder} on {socket.gethostname()} is not the folder in which process 0 writes: name one "
+                "that all machines share."
+            )
+        time.sleep(0.2)
+
+
+def speaks() -> bool:
+    """Whether this process is the first that failed: it alone says why, for the others fail because of it."""
+    if count() == 1:
+        return True
+    if not dist.is_initialized():
+        return is_main()
+    try:
+        return _arrive("failures") == 1
+    except RuntimeError:  # the launcher, which keeps the count, is gone
+        return False
+
+
+def end_with_parent() -> None:
+    """End this process as soon as its launcher has gone, which a launcher that was killed cannot do itself."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _store() -> "dist.Store":
+    # Waiting here has a limit of its own; a collective call that waits would be taken for a hang.
+    return dist.distributed_c10d._get_default_store()
+
+
+def _arrive(what: str) -> int:
+    return _store().add(f"hf_longseq: {what}", 1)
+
+
+def _wait_for(what: str, arrivals: int) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT.total_seconds()
+    while _store().add(f"hf_longseq: {what}", 0) < arrivals:
+        if time.monotonic() > deadline:
+            raise HfLongSeqError(f"the other processes did not reach {what!r} within {LONGEST_WAIT}: look at them.")
+        time.sleep(0.05)

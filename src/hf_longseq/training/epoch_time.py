@@ -1,0 +1,161 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Minutes per epoch of recipes: one optimiser step from scratch on inputs of the task's form, times the steps.
+
+Inputs are random, so that no data are needed; reading data and evaluating come on top in a real run. Sequences have
+the task's full length, to which the longest of a batch comes close.
+"""
+
+import contextlib
+import gc
+import statistics
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+import torch
+
+from hf_longseq.data.task import TASKS, TaskSpec, describe_task
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.build import CLASSIFIER, build_config, build_model
+from hf_longseq.training.recipe import Recipe
+
+OFFICIAL = {
+    "listops/s4": (15.0, "T4"),
+    "text/s4": (17.0, "T4"),
+    "retrieval/s4": (23.0, "A100"),
+    "image/s4": (2.0, "A100"),
+    "pathfinder/s4": (7.0, "A100"),
+    "pathx/s4": (56.0, "A100"),
+}
+"""Minutes per epoch and GPU that S4's authors report (their repository, `models/s4/experiments.md`)."""
+
+
+def epoch_times(
+    names: Iterable[str],
+    device: str = "cpu",
+    batch: int | None = None,
+    length: int | None = None,
+    repeats: int = 3,
+) -> list[dict[str, Any]]:
+    """Measure one optimiser step of the `scratch` phase of each recipe, one recipe after the other.
+
+    Args:
+        names: Shipped recipes or YAML files, of tasks that can be described without their data.
+        device: Where to run; on a GPU with bf16, each recipe is measured in both precisions.
+        batch: Sequences per step, instead of the recipe's.
+        length: Steps per sequence, instead of the task's; there are no minutes per epoch then.
+        repeats: Timed steps, after one that is not.
+
+    Returns:
+        Rows with "recipe", "precision", "batch", "length", "parameters", "seconds" (median of a step; None where the
+        GPU has too little memory), "minutes_per_epoch", and the official figure with its GPU.
+
+    Raises:
+        HfLongSeqError: For a recipe whose task only its data describe.
+    """
+    precisions = ["fp32"]
+    if torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        precisions.append("bf16")
+    rows = []
+    for name, recipe, spec in [(name, *_read(name)) for name in names]:
+        size = batch or recipe.scratch.global_batch_size
+        micro = min(size, recipe.scratch.micro_batch_size or size)
+        steps = length or spec.max_length
+        examples = None if length else _train_examples(recipe.data.task)
+        for precision in precisions:
+            torch.manual_seed(0)
+            model = build_model(CLASSIFIER, build_config(recipe, spec, classifier=True)).to(device).train()
+            step = OptimiserStep(model, _random_batch(spec, micro, steps, device), -(-size // micro), precision)
+            seconds = _median_seconds(step, repeats)
+            minutes, gpu = OFFICIAL.get(name, (None, "")) if examples else (None, "")
+            known = seconds is not None and examples is not None
+            rows.append(
+                {
+                    "recipe": name,
+                    "precision": precision,
+                    "batch": size,
+                    "length": steps,
+                    "parameters": model.num_parameters(),
+                    "seconds": seconds,
+                    "minutes_per_epoch": seconds * examples / size / 60 if known else None,
+                    "official_minutes": minutes,
+                    "official_gpu": gpu,
+                }
+            )
+            del model, step
+            gc.collect()
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows of `epoch_times` as aligned text."""
+    shown = pd.DataFrame(rows).rename(columns=lambda name: name.replace("_", " "))
+    return shown.to_string(index=False, na_rep="-", float_format=lambda number: f"{number:,.3g}")
+
+
+class OptimiserStep:
+    """One update with accumulation, as the Trainer does it: autocast in bf16, weights in float32."""
+
+    def __init__(self, model, inputs: dict[str, torch.Tensor], accumulation: int, precision: str):
+        self.model, self.inputs, self.accumulation = model, inputs, accumulation
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        self.device, self.half = next(iter(inputs.values())).device.type, precision == "bf16"
+
+    def __call__(self) -> None:
+        for _ in range(self.accumulation):
+            with torch.autocast(self.device, torch.bfloat16) if self.half else contextlib.nullcontext():
+                loss = self.model(**self.inputs).loss / self.accumulation
+            loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+def _read(name: str) -> tuple[Recipe, TaskSpec]:
+    recipe = Recipe.load(name)
+    spec = describe_task(recipe.data.task)
+    if spec is None:
+        raise HfLongSeqError(
+            f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
+        )
+    return recipe, spec
+
+
+def _median_seconds(step: OptimiserStep, repeats: int) -> float | None:
+    """Wall-clock time of a step after one that warms up; None where the GPU has too little memory."""
+    taken = []
+    try:
+        for _ in range(repeats + 1):
+            begin = time.perf_counter()
+            step()
+            if step.device == "cuda":
+                torch.cuda.synchronize()
+            taken.append(time.perf_counter() - begin)
+    except torch.OutOfMemoryError:
+        step.optimizer.zero_grad(set_to_none=True)
+        return None
+    return statistics.median(taken[1:])
+
+
+def _train_examples(task: str) -> int | None:
+    """Training examples of a task at its full size, as its listing says."""
+    number = TASKS[task].size.split("/")[0].replace(",", "")
+    return int(number) if number.isdigit() else None
+
+
+def _random_batch(spec: TaskSpec, batch: int, length: int, device: str) -> dict[str, torch.Tensor]:
+    """What a collator would give for sequences of equal length."""
+    names = ("", "_2") if spec.pair else ("",)
+    inputs = {}
+    for name in names:
+        if spec.modality == "tokens":
+            inputs[f"input_ids{name}"] = torch.randint(spec.vocab_size, (batch, length))
+        else:
+            inputs[f"input_values{name}"] = torch.rand(batch, length, spec.num_channels) * 2 - 1
+        inputs[f"attention_mask{name}"] = torch.ones(batch, length, dtype=torch.long)
+    if spec.problem_type == "regression":
+        inputs["labels"] = torch.rand(batch)
+    else:
+        inputs["labels"] = torch.randint(spec.num_labels, (batch,))
+    return {name: tensor.to(device) for name, tensor in inputs.items()}

@@ -1,0 +1,99 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Starting from pretrained weights of transformers, whose tokens are not those of the task.
+
+The trunk is taken over whole. Where the task's vocabulary is another, every symbol of the task starts as the embedding
+of its spelling under the pretrained tokenizer ("[MAX", "7", or "0".."255" for grey levels, as the paper fed them to
+Pythia), the mean of the pieces where it takes several.
+"""
+
+from dataclasses import replace
+
+import torch
+from transformers import AutoTokenizer, PreTrainedModel
+
+from hf_longseq.data.byte_text import BYTE_ID
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.tokenizers import task_tokenizer
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.hf_architectures import base_config, commit_of, starts_from
+from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.transfer import ADAPTER, Base, TransferReport, take_trunk, trunk_of
+
+
+def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -> TransferReport | None:
+    """Fill a fresh model with the weights that its recipe names.
+
+    Args:
+        model: As `build_model` made it; changed in place.
+        recipe: Settings; `model.arch` or `model.pretrained` names a repository or a folder, or nothing is done.
+        spec: The task, whose symbols get the embeddings of their spellings.
+
+    Returns:
+        What was loaded, is new and was dropped, or None where the model starts from random weights.
+
+    Raises:
+        HfLongSeqError: If the weights cannot be had, or do not fit.
+    """
+    source = starts_from(recipe)
+    if source is None:
+        return None
+    fields = recipe.model.fields
+    config = base_config(recipe.model.arch, fields.get("pretrained"), fields.get("revision"))
+    reads_values = model.config.model_type == ADAPTER and model.config.input_type == "values"
+    other_vocabulary = not reads_values and config.vocab_size != spec.vocab_size
+    commit = commit_of(source, fields.get("revision"))
+    revision = commit or fields.get("revision")
+    base = Base.load(source, f"model.pretrained {source!r}", revision)
+    report = take_trunk(model, base, new_vocabulary=other_vocabulary, ours=False)
+    if other_vocabulary:
+        _spell(model, base, _tokenizer(source, revision), spec)
+    return replace(report, commit=commit)
+
+
+def _tokenizer(source: str, revision: str | None):
+    try:
+        return AutoTokenizer.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise HfLongSeqError(
+            f"model.pretrained {source!r} has no tokenizer to spell the symbols of the task: add its files, or set "
+            "model.pretrained to false."
+        ) from error
+
+
+def _spell(model: PreTrainedModel, base: Base, tokenizer, spec: TaskSpec) -> None:
+    """Set the embedding of every symbol to that of its spelling."""
+    rows = base.model.get_input_embeddings().weight.detach()
+    _, trunk = trunk_of(model)
+    own = trunk.get_input_embeddings().weight
+    with torch.no_grad():
+        for index, ids in enumerate(spelled(spec, tokenizer)):
+            if ids:
+                own[index] = rows[ids].mean(0)
+
+
+def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
+    """For every id of the task the pretrained tokens that spell it; an empty list where it stands for nothing."""
+    special = {
+        spec.mask_token_id: tokenizer.mask_token_id,
+        spec.eos_token_id: tokenizer.eos_token_id,
+        spec.pad_token_id: tokenizer.pad_token_id,
+    }
+    answers = []
+    for index in range(spec.vocab_size):
+        if index in special:
+            answers.append([] if special[index] is None else [special[index]])
+            continue
+        text = _text_of(spec, index)
+        answers.append(tokenizer.encode(text, add_special_tokens=False) if text else [])
+    return answers
+
+
+def _text_of(spec: TaskSpec, index: int) -> str:
+    """How an id is written: the symbol of a vocabulary, the character of a byte, or the number that a level is."""
+    if spec.vocabulary:
+        return spec.vocabulary[index]
+    if task_tokenizer(spec) is None:
+        return str(index)
+    # bytes beyond ASCII are parts of characters and spell nothing by themselves
+    return chr(index - BYTE_ID) if BYTE_ID <= index < BYTE_ID + 128 else ""

@@ -1,0 +1,434 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""One run: `pretrain` on a task's inputs, or `finetune` on its labels, into a folder of its own.
+
+    recipe = Recipe.load("smnist", {"model": {"arch": "dlr"}})
+    first = pretrain(recipe, "runs/pretrained")
+    second = finetune(recipe, "runs/classifier", init_from=first.output_dir)
+    AutoModelForSequenceClassification.from_pretrained(second.output_dir)
+
+The best checkpoint is chosen on the validation split; the test split is read once, after that choice. A run that was
+interrupted goes on when it is started again, and one that is finished is not repeated.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainingArguments, set_seed
+
+from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
+from hf_longseq.data.processors import task_processor
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
+from hf_longseq.training.arguments import PhaseSection, check_seed
+from hf_longseq.training.build import (
+    CLASSIFIER,
+    TaskData,
+    build_config,
+    build_model,
+    classification_parts,
+    denoising_parts,
+    label_statistics,
+    load_data,
+    pretraining_class,
+    training_arguments,
+)
+from hf_longseq.training.flops import training_flops
+from hf_longseq.training.hf_weights import start_from_weights
+from hf_longseq.training.progress import Listener, silent
+from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.tracking import tracker
+from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
+from hf_longseq.training.transfer import TransferReport, load_pretrained_classifier
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: its folder, which `from_pretrained` opens, and the content of its `metrics.json`."""
+
+    output_dir: Path
+    metrics: dict[str, Any]
+
+
+def pretrain(
+    recipe: Recipe,
+    output_dir: str | os.PathLike,
+    *,
+    seed: int = 0,
+    overwrite: bool = False,
+    listener: Listener = silent,
+    data: TaskData | None = None,
+) -> RunResult:
+    """Train a model to restore (or to predict) the inputs of the task's training split; labels are never read.
+
+    Args:
+        recipe: Settings; its `pretrain` section is used.
+        output_dir: A new folder, or one in which the same run was interrupted.
+        seed: Seed of weights, order, masks and dropout.
+        overwrite: Delete a run that the folder holds, and start again.
+        listener: Told the progress, see `progress.py`.
+        data: The loaded data of `recipe.data`, to load them once for several runs.
+
+    Raises:
+        HfLongSeqError: If a setting, the data or the folder is not fit for the run; nothing is written then.
+    """
+    check_seed(seed)
+    distributed.join()
+    data = data or distributed.main_first(lambda: load_data(recipe.data))
+    config = build_config(recipe, data.spec)
+    set_seed(seed)
+    model = build_model(pretraining_class(recipe, data.spec), config)
+    report = start_from_weights(model, recipe, data.spec)
+    redraw_parameters(model, recipe.model.init_normal)
+    collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
+    settings = recipe.to_dict()
+    run = {"phase": "pretrain", "seed": seed, **_commit(report)}
+    job = _Job(
+        Path(output_dir),
+        {**{name: settings[name] for name in ("model", "data", "pretrain")}, "run": run},
+        model=model,
+        section=recipe.pretrain,
+        train=data.pretrain,
+        data=data,
+        metric="loss",
+        callbacks=[MaskEpochCallback(collator)] if isinstance(collator, DataCollatorForMaskedDenoising) else [],
+        listener=listener,
+        trainer_parts={"data_collator": collator, "eval_data_collator": eval_collator, "eval_metrics": metrics},
+        extra=_transferred(report),
+    )
+    return _run(job, overwrite)
+
+
+def finetune(
+    recipe: Recipe,
+    output_dir: str | os.PathLike,
+    *,
+    init_from: str | os.PathLike | None = None,
+    init: str | None = None,
+    score_test: bool = True,
+    seed: int = 0,
+    overwrite: bool = False,
+    listener: Listener = silent,
+    data: TaskData | None = None,
+) -> RunResult:
+    """Train a classifier (or regressor) on the labelled subset, from a pretrained checkpoint or from scratch.
+
+    Args:
+        recipe: Settings; the `finetune` section is used, or the `scratch` section without `init_from`.
+        output_dir: A new folder, or one in which the same run was interrupted.
+        init_from: Folder of a pretrained model; None starts from scratch.
+        init: Name of the arm in reports; by default "spt" or "scratch".
+        score_test: Whether to score the test split at the end; without, the run is a candidate for a choice.
+        seed, overwrite, listener, data: As for `pretrain`.
+
+    Raises:
+        HfLongSeqError: As for `pretrain`, and if the checkpoint is of another architecture, size or task.
+    """
+    check_seed(seed)
+    distributed.join()
+    data = data or distributed.main_first(lambda: load_data(recipe.data))
+    config = build_config(recipe, data.spec, classifier=True)
+    section = recipe.finetune if init_from is not None else recipe.scratch
+    scale = label_statistics(data.labelled, data.spec)
+    for name, numbers in scale.items():
+        setattr(config, name, numbers)
+    collator, metrics = classification_parts(data.spec, scale.get("label_scale"))
+    set_seed(seed)
+    run: dict[str, Any] = {
+        "phase": "finetune",
+        "init": init or ("scratch" if init_from is None else "spt"),
+        "seed": seed,
+    }
+    if init_from is None:
+        model = build_model(CLASSIFIER, config)
+        report = start_from_weights(model, recipe, data.spec)
+        redraw_parameters(model, recipe.model.init_normal)
+        run |= _commit(report)
+    else:
+        model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
+        run["init_from"] = run_folder.path_from(output_dir, init_from)
+        run["init_weights"] = run_folder.weights_hash(init_from)
+    settings = recipe.to_dict()
+    job = _Job(
+        Path(output_dir),
+        {"model": settings["model"], "data": settings["data"], "finetune": _plain(section), "run": run},
+        model=model,
+        section=section,
+        train=data.labelled,
+        data=data,
+        metric=data.spec.metric,
+        listener=listener,
+        trainer_parts={"data_collator": collator, "eval_metrics": metrics},
+        test=data.test,
+        score_test=score_test,
+        extra={
+            **({"unit": data.spec.unit} if data.spec.unit else {}),
+            **scale,
+            **_transferred(report),
+        },
+    )
+    return _run(job, overwrite)
+
+
+def _commit(report: TransferReport | None) -> dict[str, str]:
+    """What `resolved.yaml` says of weights that come from a repository, whose branch may move."""
+    return {"weights_commit": report.commit} if report is not None and report.commit else {}
+
+
+def _transferred(report: TransferReport | None) -> dict[str, Any]:
+    """What `metrics.json` says of weights that were taken over."""
+    if report is None:
+        return {}
+    return {"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
+
+
+def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
+    """Redraw every parameter from N(0, deviation), gains, embeddings and time steps included; None changes nothing.
+
+    The ablation of a structured initialisation: what is left of an architecture once its state-space matrices start
+    as noise (paper, the study of random initialisation). Drawn from torch's generator, which the run's seed has set.
+    """
+    if deviation is not None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(0.0, deviation)
+
+
+def _plain(section: PhaseSection) -> dict[str, Any]:
+    return dict(vars(section))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A run that is ready to start.
+
+    Attributes:
+        train: The examples to train on, of those of `data`.
+        metric: The validation metric by which the best checkpoint is chosen.
+        trainer_parts: Arguments of the trainer that only one of the phases has.
+        test: The split of which the result speaks, if any, and `score_test` whether it is scored.
+        extra: What `metrics.json` says besides the result.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    model: PreTrainedModel
+    section: PhaseSection
+    train: "Dataset"
+    data: TaskData
+    metric: str
+    listener: Listener
+    trainer_parts: dict[str, Any]
+    callbacks: list[TrainerCallback] = field(default_factory=list)
+    test: "Dataset | None" = None
+    score_test: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return self.section.steps(len(self.train))
+
+    @property
+    def splits(self) -> "dict[str, Dataset]":
+        """All examples that the run reads."""
+        test = {} if self.test is None else {"test": self.test}
+        return {"train": self.train, "validation": self.data.validation, **test}
+
+    def tell(self, step: int, text: str | None) -> None:
+        self.listener(self.folder.name, step, self.steps, text)
+
+
+def _run(job: _Job, overwrite: bool) -> RunResult:
+    """Keep every other command out of the run's folder; of several processes one holds it and tells."""
+    section = job.section
+    with tracker(section.report_to, section.section, job.folder), distributed.holding(job.folder):
+        return _run_held(job if distributed.is_main() else replace(job, listener=silent), overwrite)
+
+
+def _run_held(job: _Job, overwrite: bool) -> RunResult:
+    """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
+    distributed.check_enough(len(job.train))
+    seed = job.settings["run"]["seed"]
+    arguments = training_arguments(job.section, job.folder, steps=job.steps, seed=seed, metric=job.metric)
+    finished, resumed_from = _open_folder(job, overwrite)
+    if finished:
+        job.tell(job.steps, None)
+        if distributed.is_main():
+            shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
+        return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
+    flops = _flops_per_example(job, arguments) if arguments.process_index == 0 else None
+    use_cache = getattr(job.model.config, "use_cache", None)
+    trainer, test_metrics = _train(job, arguments, resumed_from)
+    if use_cache is not None:
+        trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
+    result = _result(job, trainer, flops, test_metrics)
+    model = trainer.whole_model()
+    if trainer.is_world_process_zero():
+        _finish(trainer, model, job.folder, result, job.data.spec)
+    distributed.wait()  # none may look for the result before it is there
+    return RunResult(job.folder, result)
+
+
+def _open_folder(job: _Job, overwrite: bool) -> tuple[bool, Path | None]:
+    """Claim the run's folder, the same in all processes: whether it is finished, and the checkpoint to go on from."""
+    record = run_folder.data_record(job.splits, job.data.spec, job.settings["data"])
+    distributed.check_same("the data", record["splits"], "copy the same files to every machine.")
+    state, resumed_from, resolved = distributed.by_main(lambda: _claim(job, record, overwrite))
+    distributed.check_folder_is_shared(job.folder, run_folder.RESOLVED, resolved)
+    return state == "finished", resumed_from
+
+
+def _claim(job: _Job, record: dict[str, Any], overwrite: bool) -> tuple[str, Path | None, str]:
+    """Record where a run takes place and on what: its state, the checkpoint to go on from, its settings as written."""
+    folder = job.folder
+    state = run_folder.claim_folder(folder, job.settings, overwrite)
+    path = folder / run_folder.RESOLVED
+    if state == "finished":
+        return state, None, path.read_text(encoding="utf-8")
+    _check_same_data(folder, record)
+    checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
+    if checkpoint is None:
+        run_folder.write_yaml(path, job.settings)  # it begins, or begins again, with the weights that are there now
+    run_folder.write_json(folder / run_folder.ENVIRONMENT, run_folder.environment())
+    run_folder.write_json(folder / run_folder.DATA, record)
+    if "source_row" in job.train.column_names:
+        run_folder.write_splits(folder / run_folder.SPLITS, job.splits)
+    return state, checkpoint, path.read_text(encoding="utf-8")
+
+
+def _flops_per_example(job: _Job, arguments: TrainingArguments) -> float | None:
+    """Floating-point operations of training on one example, counted on a batch that changes no collator's state."""
+    collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
+    micro = min(arguments.per_device_train_batch_size, len(job.train))
+    return training_flops(job.model, collator, [job.train[row] for row in range(micro)], arguments.device)
+
+
+def _train(
+    job: _Job, arguments: TrainingArguments, resumed_from: Path | None
+) -> tuple[LongSeqTrainer, dict[str, float] | None]:
+    """Train to the end; the trainer with the chosen weights, and their test metrics, if these are wanted."""
+    stop = callbacks.StopOnSignal(job.tell)
+    progress = ProgressReport(job.folder.name, job.listener, job.metric)
+    trainer = LongSeqTrainer(
+        model=job.model,
+        args=arguments,
+        train_dataset=job.train,
+        eval_dataset=job.data.validation,
+        ssm_learning_rate=job.section.ssm_learning_rate,
+        group_by_length=job.section.group_by_length,
+        callbacks=[WallClock(), progress, stop, callbacks.StopOnNaN(job.section.section), *job.callbacks],
+        **job.trainer_parts,
+    )
+    trainer.remove_callback(PrinterCallback)
+    try:
+        with stop:
+            trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
+        if job.test is None or not job.score_test:
+            return trainer, None
+        return trainer, metrics_without_prefix(trainer.evaluate(job.test, metric_key_prefix="test"), "test")
+    except ValueError:
+        # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
+        if distributed.is_main() and checkpoints.last_checkpoint(job.folder) is None:
+            run_folder.empty_folder(job.folder)
+        raise
+
+
+def _result(
+    job: _Job, trainer: LongSeqTrainer, flops: float | None, test_metrics: dict[str, float] | None
+) -> dict[str, Any]:
+    """The content of `metrics.json`; `flops` are those of one example."""
+    examples_seen = job.steps * job.section.global_batch_size
+    result = {
+        **run_folder.read_resolved(job.folder)["run"],
+        "task": job.settings["data"]["task"],
+        "arch": job.settings["model"]["arch"],
+        "metric": job.metric,
+        "validation": best_validation(trainer),
+        **({} if test_metrics is None else {"test": test_metrics}),
+        "best_step": trainer.state.best_global_step,
+        "steps": job.steps,
+        "train_examples": len(job.train),
+        "examples_seen": examples_seen,
+        "flops": None if flops is None else flops * examples_seen,
+        "num_parameters": trainer.model.num_parameters(),
+        "wall_seconds": _wall_seconds(trainer),
+        **job.extra,
+    }
+    return result if job.test is None else {**result, **_chance(job, result)}
+
+
+def _wall_seconds(trainer: LongSeqTrainer) -> float:
+    """Seconds of training over all resumes, by the clock that the checkpoints kept."""
+    clocks = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WallClock)]
+    return round(clocks[0].seconds, 3)
+
+
+def _finish(
+    trainer: LongSeqTrainer, model: PreTrainedModel, folder: Path, result: dict[str, Any], spec: TaskSpec
+) -> None:
+    """Save the chosen model, what prepares its inputs, and the records; `metrics.json`, the mark of a finished run,
+    comes last."""
+    model.save_pretrained(folder)
+    # A text that a model is to continue must not be closed.
+    processor = task_processor(spec, add_eos=not model.can_generate())
+    if processor is not None:
+        processor.save_pretrained(folder)
+    history = [
+        entry for entry in trainer.state.log_history if "train_runtime" not in entry and "test_loss" not in entry
+    ]
+    run_folder.write_json(folder / run_folder.HISTORY, history)
+    for path in folder.iterdir():
+        if path.is_file():
+            run_folder.sync(path)  # the mark of a finished run must not reach the disk before its weights
+    run_folder.write_json(folder / run_folder.METRICS, result)
+    shutil.rmtree(folder / run_folder.CHECKPOINTS, ignore_errors=True)
+
+
+def _chance(job: _Job, result: dict[str, Any]) -> dict[str, Any]:
+    """Whether a classifier is right no more often than one that always says the most frequent class."""
+    accuracy = result["validation"].get("accuracy")
+    if job.data.spec.problem_type != "single_label_classification" or accuracy is None:
+        return {}
+    examples = len(job.data.validation)
+    chance = callbacks.chance_of(job.data.validation["labels"][:])
+    stuck = callbacks.at_chance(accuracy, chance, examples)
+    if stuck:
+        job.tell(
+            job.steps,
+            f"stuck at chance: validation accuracy {accuracy:.3f}, the most frequent class alone gives {chance:.3f} "
+            f"({examples} examples); give it more steps (now {job.steps}), another {job.section.section}."
+            f"learning_rate (now {job.section.learning_rate:g}), or pretrain first (hf-longseq spt)",
+        )
+    return {"chance": chance, "stuck_at_chance": stuck}
+
+
+def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:
+    """Validation metrics of the checkpoint that was chosen."""
+    for entry in trainer.state.log_history:
+        if entry["step"] == trainer.state.best_global_step and "eval_loss" in entry:
+            return metrics_without_prefix(entry, "eval")
+    return {}
+
+
+def metrics_without_prefix(metrics: dict[str, Any], prefix: str) -> dict[str, float]:
+    timing = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
+    named = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items() if key.startswith(f"{prefix}_")}
+    return {key: value for key, value in named.items() if key not in timing}
+
+
+def _check_same_data(folder: Path, record: dict[str, Any]) -> None:
+    """A run may only go on with the data it began with."""
+    path = folder / run_folder.DATA
+    if path.is_file() and run_folder.read_json(path)["splits"] != record["splits"]:
+        raise HfLongSeqError(
+            f"the data of task {record['task']!r} are not those with which the run in {folder} began: restore them, "
+            "or start again with --overwrite."
+        )

@@ -1,0 +1,1 @@
+from toy_training import tiny, toy_tasks  # noqa: F401  fixtures

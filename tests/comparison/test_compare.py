@@ -1,0 +1,228 @@
+import errno
+import json
+import shutil
+
+import pytest
+
+from hf_longseq.comparison.execute import compare, recipe_loader
+from hf_longseq.comparison.plots import draw
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import checkpoints, finetune
+
+RAW = {
+    "model": {"arch": ["s4", "transformer"]},
+    "data": {"task": "waves"},
+    "pretrain": {"max_steps": 2},
+    "finetune": {"max_steps": 2},
+}
+
+
+def run(folder, overrides=None, **options):
+    """`compare` on the waves at toy size, with what the listener heard."""
+    heard = []
+    steps = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
+    options = {"archs": ["s4"], "inits": ["scratch"], **options}
+    done = compare(
+        RAW, folder, overrides=overrides or steps, tiny=True, listener=lambda *r: heard.append(r), **options
+    )
+    return done.results, {label for label, _, _, text in heard if text}
+
+
+def metrics_of(folder, name):
+    return json.loads((folder / "runs" / name / "metrics.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Two objectives and two rates, done once for the tests that only read."""
+    folder = tmp_path_factory.mktemp("comparison") / "out"
+
+    def make(*words):
+        if not folder.exists():
+            run(folder, inits=["scratch", "spt-causal"], grid=["lr=1e-3,1e-1"], seeds=[0, 1])
+        return folder
+
+    return make
+
+
+def test_the_choice_is_made_on_validation_and_only_what_is_chosen_is_scored_on_test(comparison):
+    folder = comparison()
+    results = json.loads((folder / "results.json").read_text())
+    assert [row["init"] for row in results["rows"]] == ["scratch", "spt-causal"]
+    assert len(results["candidates"]) == 4 and results["failed"] == results["unfinished"] == []
+    for row in results["rows"]:
+        mine = [candidate for candidate in results["candidates"] if candidate["init"] == row["init"]]
+        assert row["validation_mean"] == max(candidate["validation_mean"] for candidate in mine)
+        assert [candidate["grid"] for candidate in mine if candidate["selected"]] == [row["grid"]]
+        assert row["values"] == [metrics_of(folder, path[5:])["test"]["accuracy"] for path in row["runs"]]
+    scored = {
+        path.parent.name for path in folder.glob("runs/*/metrics.json") if "test" in json.loads(path.read_text())
+    }
+    assert scored == {path[5:] for row in results["rows"] for path in row["runs"]}
+
+
+def test_a_score_read_later_is_the_score_read_at_once(comparison, tmp_path):
+    row = json.loads((comparison() / "results.json").read_text())["rows"][0]
+    load, _ = recipe_loader(RAW, {"finetune": {"max_steps": 2}}, True)
+    from hf_longseq.comparison.plan import with_point
+
+    alone = finetune(with_point(load("s4", None), row["grid"]), tmp_path / "alone", seed=row["seeds"][0])
+    assert alone.metrics["test"] == pytest.approx(metrics_of(comparison(), row["runs"][0][5:])["test"])
+
+
+def test_a_row_says_what_it_cost(comparison):
+    for row in json.loads((comparison() / "results.json").read_text())["rows"]:
+        pretrained = row["init"] != "scratch"
+        assert (row["pretrain_steps"], row["finetune_steps"]) == (2 * pretrained, 2)
+        assert (row["pretrain_examples"], row["train_examples"]) == (64 * pretrained, 64)
+        assert row["examples_seen"] == 8 * (row["pretrain_steps"] + row["finetune_steps"])
+        assert row["flops"] > 0 and row["wall_seconds"] > 0 and row["num_parameters"] > 0
+        assert len(row["pretrain_runs"]) == 2 * pretrained
+        assert row["objective"] == ("causal" if pretrained else None)
+
+
+def test_pretraining_with_an_objective_decides_whether_the_model_looks_ahead(comparison):
+    configs = {
+        init: json.loads((comparison() / "runs" / f"s4-{init}-s0" / "config.json").read_text())
+        for init in ("scratch-lr0.001", "pretrain-causal", "spt-causal-lr0.001")
+    }
+    assert [config["bidirectional"] for config in configs.values()] == [True, False, False]
+
+
+def test_pictures_of_fractions_and_objectives(comparison, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(comparison(), folder)
+    results = json.loads((folder / "results.json").read_text())
+    results["rows"] += [{**row, "fraction": 0.5} for row in results["rows"]]
+    for path in draw(folder, results):
+        assert path.read_bytes().startswith(b"\x89PNG")
+    assert draw(folder, {**results, "rows": []}) == []
+
+
+def test_only_what_is_missing_is_done_again(comparison, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(comparison(), folder)
+    before = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").unlink()
+    lost = before["rows"][0]["runs"][0][5:]
+    shutil.rmtree(folder / "runs" / lost)
+    after, done = run(folder, inits=["scratch", "spt-causal"], grid=["lr=1e-3,1e-1"], seeds=[0, 1])
+    assert done == {lost}
+    assert [row["values"] for row in after["rows"]] == [row["values"] for row in before["rows"]]
+
+
+def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path):
+    folder = tmp_path / "out"
+    run(folder)
+    assert (folder / "runs" / "s4-scratch-s0" / "metrics.json").is_file()
+    grown = {"grid": ["lr=1e-3,1e-2"], "train_fractions": [1.0, 0.5]}
+    results, done = run(folder, **grown)
+    assert done == {"s4-scratch-f1-lr0.01-s0", "s4-scratch-f0.5-lr0.001-s0", "s4-scratch-f0.5-lr0.01-s0"}
+    assert [(row["fraction"], row["train_examples"]) for row in results["rows"]] == [(1.0, 64), (0.5, 32)]
+    for changed in ({"seeds": [5]}, {"compute_tied": True}, {"grid": ["lr=1e-3"]}, {"train_fractions": [1.0]}):
+        with pytest.raises(HfLongSeqError, match="holds another run"):
+            run(folder, **{**grown, **changed})
+    with pytest.raises(HfLongSeqError, match="finetune.max_steps is 2 there"):
+        run(folder, {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 3}}, **grown)
+
+
+def test_variants_of_an_architecture_stand_in_one_table(tmp_path):
+    results, _ = run(tmp_path / "out", archs=["s4"])
+    results, done = run(tmp_path / "out", archs=["s4", "s4@init_normal=0.1"])
+    assert [row["arch"] for row in results["rows"]] == ["s4", "s4@init_normal=0.1"]
+    assert done == {"s4-init_normal-0.1-scratch-s0"}
+    again = compare(tmp_path / "out" / "resolved.yaml", tmp_path / "again", archs=["s4@init_normal=0.1"]).results
+    assert again["rows"][0]["values"] == results["rows"][1]["values"]
+
+
+def test_variants_of_an_arm_stand_in_one_table(tmp_path):
+    inits = ["spt", "spt@pretrain_inputs=8", "spt@span_length=4"]
+    results, done = run(tmp_path / "out", inits=inits)
+    assert [row["init"] for row in results["rows"]] == inits and len(done) == 6
+    again, done = run(tmp_path / "out", inits=[*inits, "spt@pretrain_inputs=16"])
+    assert done == {"s4-pretrain-pretrain_inputs-16-s0", "s4-spt-pretrain_inputs-16-s0"}
+    counts = [metrics_of(tmp_path / "out", f"s4-pretrain{some}-s0")["train_examples"] for some in
+              ("", "-pretrain_inputs-8", "-pretrain_inputs-16", "-span_length-4")]  # fmt: skip
+    assert counts == [64, 8, 16, 64]
+    assert all(path.is_file() for path in draw(tmp_path / "out", again))
+
+
+def test_smaller_fractions_lie_within_larger_ones_in_both_phases(tmp_path):
+    run(tmp_path / "out", inits=["spt"], train_fractions=[1.0, 0.5])
+    seen = {}
+    for name in ("pretrain-f0.5", "spt-f0.5", "pretrain-f1", "spt-f1"):
+        record = json.loads((tmp_path / "out" / "runs" / f"s4-{name}-s0" / "data.json").read_text())
+        seen[name] = record["splits"]["train"]
+    assert seen["pretrain-f0.5"] == seen["spt-f0.5"] and seen["pretrain-f1"] == seen["spt-f1"]
+    assert seen["spt-f0.5"]["num_examples"] == 32
+
+
+def test_a_run_that_fails_is_written_down_and_the_others_go_on(tmp_path):
+    folder = tmp_path / "out"
+    steps = {"pretrain": {"max_steps": 4}, "finetune": {"max_steps": 2}}
+    options = {"inits": ["scratch", "spt"], "grid": ["pretrain.learning_rate=1e-3,1e30"]}
+    results, _ = run(folder, steps, **options)
+    failed = {failure["run"]: failure["error"] for failure in results["failed"]}
+    assert list(failed) == [
+        "runs/s4-pretrain-pretrain.learning_rate1e-30-s0",
+        "runs/s4-spt-pretrain.learning_rate1e-30-s0",
+    ]
+    first, second = failed.values()
+    assert (
+        "loss is nan" in first
+        and second == f"its pretraining failed (s4-pretrain-pretrain.learning_rate1e-30-s0): {first}"
+    )
+    assert [row["grid"] for row in results["rows"]] == [{}, {"pretrain.learning_rate": 1e-3}]
+    again, done = run(folder, steps, **options)
+    assert again["failed"] == results["failed"] and done == set()
+
+
+def test_a_full_disk_ends_the_plan_and_marks_no_run_as_failed(tmp_path, monkeypatch):
+    def full_disk(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "seal", full_disk)
+        with pytest.raises(HfLongSeqError, match="could not be written .* give the same command again"):
+            run(tmp_path / "out")
+    results, _ = run(tmp_path / "out")
+    assert results["failed"] == [] and len(results["rows"]) == 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"grid": ["lerning_rate=1"]}, "did you mean 'finetune.learning_rate'"),
+        ({"train_fractions": [1.0, 0.02]}, "has none of class"),
+        ({"archs": ["s4", "s5", "s6"]}, "'s6'"),
+        ({"archs": ["s4", "s4"]}, "named twice"),
+        ({"compute_tied": True, "inits": ["spt"]}, "none is left"),
+        ({"archs": ["s4@state_size=7"]}, "state_size is 7"),
+        ({"overrides": {"model": {"bidirectional": True}}, "inits": ["spt-causal"]}, "causal"),
+        ({"jobs": 0}, "jobs is 0"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, options, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        run(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_architecture_takes_the_shipped_recipe_of_the_task():
+    load, _ = recipe_loader(None, {"data": {"task": "listops"}}, False)
+    rotary = load("transformer-rotary", None)
+    assert rotary.model.arch == "transformer" and rotary.model.fields["position_embedding"] == "rotary"
+    assert load("s4@init_normal=0.1", "causal").model.init_normal == 0.1
+    assert load("s4", "causal").pretrain.objective == "causal"
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_results_of_one(tmp_path):
+    from hf_longseq.training.recipe import Recipe
+
+    options = {"archs": ["s4", "dlr"], "inits": ["scratch", "spt-causal"], "grid": ["lr=1e-3,1e-2"], "tiny": True}
+    assert Recipe.load("listops-tiny", arch="s4", tiny=True).data.task == "listops"
+    alone = compare("listops-tiny", tmp_path / "one", **options).results
+    together = compare("listops-tiny", tmp_path / "two", jobs=2, **options).results
+    for name in ("values", "validation_values", "grid", "flops"):
+        assert [row[name] for row in together["rows"]] == [row[name] for row in alone["rows"]]

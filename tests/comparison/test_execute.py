@@ -1,0 +1,150 @@
+import json
+import shutil
+
+import pytest
+from transformers import AutoModelForSequenceClassification
+
+from hf_longseq.comparison import spt
+from hf_longseq.comparison.execute import keep_best, results_table
+from hf_longseq.comparison.plots import draw
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import finetune, pretrain
+from hf_longseq.training.run_folder import write_json
+
+ROW = {
+    "arch", "init", "objective", "fraction", "grid", "seeds", "values", "mean", "std", "validation_values",
+    "validation_mean", "train_examples", "pretrain_examples", "pretrain_steps", "finetune_steps", "examples_seen",
+    "flops", "num_parameters", "wall_seconds", "runs", "pretrain_runs",
+}  # fmt: skip
+
+
+@pytest.fixture
+def recipe(tiny):
+    return tiny(pretrain={"max_steps": 3}, finetune={"max_steps": 2})
+
+
+def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(tiny, recipe, tmp_path):
+    other = tiny(arch="transformer", pretrain={"max_steps": 3}, finetune={"max_steps": 2})
+    comparison = spt([recipe, other], tmp_path / "out", seeds=[0, 1])
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results == comparison.results
+    assert set(results) == {"task", "metric", "rows", "candidates", "failed", "unfinished", "environment"}
+    assert results["failed"] == results["unfinished"] == []
+    assert [(row["arch"], row["init"]) for row in results["rows"]] == [
+        (arch, init) for arch in ("s4", "transformer") for init in ("scratch", "spt", "scratch-tied")
+    ]
+    for row in results["rows"]:
+        assert set(row) == ROW
+        assert row["seeds"] == [0, 1] and len(row["values"]) == 2 and row["train_examples"] == 64
+        assert row["mean"] == pytest.approx(sum(row["values"]) / 2)
+        assert row["objective"] == ("masked" if row["init"] == "spt" else None)
+    budget = {row["init"]: (row["pretrain_steps"], row["finetune_steps"]) for row in results["rows"]}
+    assert budget == {"scratch": (0, 2), "spt": (3, 2), "scratch-tied": (0, 5)}
+    tied = json.loads((tmp_path / "out" / "runs" / "s4-scratch-tied-s0" / "metrics.json").read_text())
+    assert tied["steps"] == 5
+
+    AutoModelForSequenceClassification.from_pretrained(comparison.best)
+    best = json.loads((comparison.best / "metrics.json").read_text())
+    runs = [json.loads(path.read_text()) for path in (tmp_path / "out" / "runs").glob("*-spt-*/metrics.json")]
+    assert best["validation"]["accuracy"] == max(run["validation"]["accuracy"] for run in runs)
+
+    table = comparison.table()
+    assert table.count("scratch-tied") == 2 and "±" in table and "waves: accuracy %" in table
+    for path in draw(tmp_path / "out", results):
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_best_of_all_arms_that_pretrain_is_kept(tmp_path):
+    scores = {"scratch": 0.9, "spt-masked": 0.7, "spt-masked@span_length=4": 0.8}
+    runs = [{"name": f"run-{index}", "init": init} for index, init in enumerate(scores)]
+    write_json(tmp_path / "plan.json", {"metric": "accuracy", "runs": [{"name": "p", "init": "pretrain"}, *runs]})
+    for run in runs:
+        metrics = {"init": run["init"], "validation": {"accuracy": scores[run["init"]]}}
+        write_json(tmp_path / "runs" / run["name"] / "metrics.json", metrics)
+    best = json.loads((keep_best(tmp_path) / "metrics.json").read_text())
+    assert best["init"] == "spt-masked@span_length=4"
+
+
+def test_finished_arms_are_not_run_again(recipe, tmp_path):
+    spt(recipe, tmp_path / "out", inits=["scratch", "spt"])
+    before = (tmp_path / "out" / "results.json").read_text()
+    shutil.rmtree(tmp_path / "out" / "runs" / "s4-spt-s0")
+    (tmp_path / "out" / "results.json").unlink()
+    reports = []
+    spt(recipe, tmp_path / "out", inits=["scratch", "spt"], listener=lambda *report: reports.append(report))
+    assert {label for label, step, total, text in reports if text} == {"s4-spt-s0"}
+    after = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [row["values"] for row in after["rows"]] == [row["values"] for row in json.loads(before)["rows"]]
+    assert sum({label: step for label, step, _, _ in reports if label}.values()) == reports[0][2] == 7
+
+
+def test_an_arm_is_the_run_that_the_phases_alone_give(recipe, tmp_path):
+    spt(recipe, tmp_path / "out", seeds=[4], inits=["spt"])
+    arm = json.loads((tmp_path / "out" / "runs" / "s4-spt-s4" / "metrics.json").read_text())
+    alone = finetune(
+        recipe, tmp_path / "b", init_from=pretrain(recipe, tmp_path / "a", seed=4).output_dir, seed=4
+    ).metrics
+    assert arm["test"] == alone["test"]
+
+
+def test_seeds_and_arms_may_be_added_but_not_left_out(recipe, tmp_path):
+    first = spt(recipe, tmp_path / "out", inits=["scratch"]).results["rows"][0]
+    reports = []
+    more = spt(recipe, tmp_path / "out", seeds=[0, 3], inits=["scratch", "spt"], listener=lambda *r: reports.append(r))
+    assert more.results["rows"][0]["values"][0] == first["values"][0] and len(more.results["rows"]) == 2
+    assert "s4-scratch-s0" not in {label for label, _, _, text in reports if text}
+    with pytest.raises(HfLongSeqError, match="run.seeds is .* there"):
+        spt(recipe, tmp_path / "out", seeds=[3], inits=["scratch", "spt"])
+    assert len(json.loads((tmp_path / "out" / "results.json").read_text())["rows"]) == 2
+
+
+def test_another_comparison_in_the_same_folder_is_refused(recipe, tiny, tmp_path):
+    spt(recipe, tmp_path / "out", inits=["scratch"])
+    with pytest.raises(HfLongSeqError, match="finetune.max_steps is 2 there"):
+        spt(tiny(pretrain={"max_steps": 3}), tmp_path / "out", inits=["scratch"])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"inits": ["sptt"]}, r"'sptt' \(did you mean 'spt'"),
+        ({"seeds": []}, "at least one"),
+        ({"seeds": [1, 1]}, "named twice"),
+        ({"jobs": 0}, "jobs is 0"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_written(recipe, tmp_path, options, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        spt(recipe, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_sizes_that_no_model_has_are_refused_before_anything_is_written(tiny, tmp_path):
+    recipe = tiny(arch="transformer", model={"hidden_size": 16, "num_attention_heads": 5})
+    with pytest.raises(HfLongSeqError, match="num_attention_heads is 5"):
+        spt(recipe, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_architectures_are_compared_on_the_same_data_only(recipe, tiny, tmp_path):
+    with pytest.raises(HfLongSeqError, match="data section differs"):
+        spt([recipe, tiny(arch="dlr", task="heights")], tmp_path / "out")
+
+
+def test_a_table_of_errors_is_not_in_per_cent():
+    row = {
+        "arch": "s4", "init": "scratch", "objective": None, "seeds": [0], "values": [0.25], "mean": 0.25, "std": 0.0,
+        "train_examples": 8, "pretrain_steps": 0, "finetune_steps": 2, "wall_seconds": 1.0,
+    }  # fmt: skip
+    table = results_table({"task": "heights", "metric": "rmse", "rows": [row]})
+    assert "0.2500" in table and "%" not in table and "±" not in table.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_results_of_one(tmp_path):
+    from hf_longseq.training import Recipe
+
+    recipes = [Recipe.load("listops-tiny", {"model": {"arch": arch}}, tiny=True) for arch in ("s4", "dlr")]
+    alone = spt(recipes, tmp_path / "one", inits=["scratch", "spt"]).results
+    together = spt(recipes, tmp_path / "two", inits=["scratch", "spt"], jobs=2).results
+    assert [row["values"] for row in together["rows"]] == [row["values"] for row in alone["rows"]]

@@ -1,0 +1,83 @@
+import json
+
+import pytest
+
+from hf_longseq.comparison.results import Book, collect, results_table
+from hf_longseq.errors import HfLongSeqError
+
+
+def plan(folder, metric="accuracy", **outcomes):
+    """A comparison's folder without training: `name: (grid, seed, validation, test)`, or an error as the outcome."""
+    runs = []
+    for name, (grid, seed, validation, test) in outcomes.items():
+        runs.append(
+            {"name": name, "phase": "finetune", "arch": "s4", "init": "scratch", "seed": seed, "fraction": None,
+             "grid": grid, "pretrained": None, "objective": None}
+        )  # fmt: skip
+        metrics = {
+            "validation": {metric: validation}, "train_examples": 8, "steps": 2, "examples_seen": 16, "flops": 5.0,
+            "num_parameters": 3, "wall_seconds": 1.0, **({} if test is None else {"test": {metric: test}}),
+        }  # fmt: skip
+        place = folder / "runs" / name
+        place.mkdir(parents=True)
+        if isinstance(validation, str):
+            (place / "failed.json").write_text(json.dumps({"error": validation, "step": 3}))
+        elif validation is not None:
+            (place / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "plan.json").write_text(json.dumps({"task": "toy", "metric": metric, "runs": runs}))
+    return folder
+
+
+def test_the_point_with_the_best_mean_over_the_seeds_is_chosen(tmp_path):
+    low, high = {"lr": 0.1}, {"lr": 0.2}
+    plan(tmp_path, a=(low, 0, 0.9, 0.1), b=(low, 1, 0.1, 0.2), c=(high, 0, 0.6, 0.3), d=(high, 1, 0.6, 0.5))
+    results = collect(tmp_path)
+    (row,) = results["rows"]
+    assert (row["grid"], row["seeds"], row["values"], row["mean"]) == (high, [0, 1], [0.3, 0.5], 0.4)
+    assert [candidate["selected"] for candidate in results["candidates"]] == [False, True]
+
+
+def test_of_an_error_the_smallest_is_best(tmp_path):
+    results = collect(plan(tmp_path, "rmse", a=({"lr": 0.1}, 0, 2.0, 2.0), b=({"lr": 0.2}, 0, 1.0, 1.5)))
+    assert results["rows"][0]["grid"] == {"lr": 0.2}
+
+
+def test_a_point_at_which_a_seed_failed_gives_way_to_one_that_all_seeds_finished(tmp_path):
+    good, wild = {"lr": 0.1}, {"lr": 9.0}
+    plan(
+        tmp_path,
+        a=(good, 0, 0.5, 0.5),
+        b=(good, 1, 0.5, 0.5),
+        c=(wild, 0, 0.9, None),
+        d=(wild, 1, "loss is nan", None),
+    )
+    results = collect(tmp_path)
+    assert results["rows"][0]["grid"] == good
+    assert results["failed"] == [{"run": "runs/d", "arch": "s4", "init": "scratch", "seed": 1, "error": "loss is nan"}]
+    assert "failed: runs/d: loss is nan" in results_table(results)
+
+
+def test_nothing_is_scored_on_test_before_all_points_have_ended(tmp_path):
+    plan(tmp_path, a=({"lr": 0.1}, 0, 0.5, None), b=({"lr": 0.2}, 0, None, None))
+    runs = json.loads((tmp_path / "plan.json").read_text())["runs"]
+    assert Book(tmp_path, runs, "accuracy").unscored() == []
+    results = collect(tmp_path)
+    assert results["rows"] == [] and results["unfinished"] == ["runs/b"]
+    assert "unfinished: runs/b" in results_table(results)
+    (tmp_path / "runs" / "b" / "failed.json").write_text('{"error": "loss is nan", "step": 1}')
+    assert Book(tmp_path, runs, "accuracy").unscored() == ["a"]
+
+
+def test_results_are_written_on_demand(tmp_path):
+    results = collect(plan(tmp_path, a=({}, 0, 0.5, 0.5)), write=True)
+    assert json.loads((tmp_path / "results.json").read_text()) == results
+
+
+def test_shares_are_shown_in_per_cent_and_errors_as_they_are(tmp_path):
+    for metric, shown in (("masked_accuracy", "12.5"), ("rmse", "0.1250")):
+        assert shown in results_table(collect(plan(tmp_path / metric, metric, a=({}, 0, 0.5, 0.125))))
+
+
+def test_a_folder_without_a_plan_is_refused(tmp_path):
+    with pytest.raises(HfLongSeqError, match="holds no plan.json"):
+        collect(tmp_path)

@@ -1,0 +1,210 @@
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
+
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import evaluate, finetune, predict, pretrain
+from hf_longseq.training.build import load_data
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def assert_same_weights(first, second):
+    first, second = weights(first), weights(second)
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+@pytest.mark.parametrize(
+    "arch, task",
+    [("s4", "waves"), ("s4", "heights"), ("s4", "tags"), ("s4", "twins"), ("dlr", "waves"), ("transformer", "twins")],
+)
+def test_pretraining_then_finetuning_gives_a_folder_that_the_auto_class_opens(tiny, tmp_path, arch, task):
+    recipe = tiny(task=task, arch=arch)
+    first = pretrain(recipe, tmp_path / "pretrained")
+    second = finetune(recipe, tmp_path / "classifier", init_from=first.output_dir)
+    model = AutoModelForSequenceClassification.from_pretrained(second.output_dir)
+    spec = load_data(recipe.data).spec
+    assert list(model.config.id2label.values()) == list(spec.labels or ("value",))
+    assert second.metrics["init"] == "spt" and spec.metric in second.metrics["test"]
+    assert second.metrics["transfer"]["new"]
+
+    files = {path.name for path in second.output_dir.iterdir()}
+    assert {"resolved.yaml", "environment.json", "data.json", "history.json", "metrics.json"} <= files
+    assert "checkpoints" not in files and "training_args.bin" not in files
+    for split in ("validation", "test"):
+        again = evaluate(second.output_dir, split=split)
+        assert again == pytest.approx(second.metrics[split], rel=1e-5)
+    assert evaluate(first.output_dir, split="validation") == pytest.approx(first.metrics["validation"], rel=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_the_objective_reaches_the_model(tiny, tmp_path, objective):
+    result = pretrain(tiny(pretrain={"objective": objective}), tmp_path / "run")
+    config = json.loads((result.output_dir / "config.json").read_text())
+    assert config["pretraining_objective"] == objective and config["bidirectional"] == (objective == "masked")
+
+
+def test_pretraining_never_sees_a_label(tiny, tmp_path):
+    seen = pretrain(tiny(), tmp_path / "a")
+    blind = pretrain(tiny(data={"broken_label": True}), tmp_path / "b")
+    assert_same_weights(seen.output_dir, blind.output_dir)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny, tmp_path):
+    recipe = tiny(model={"dropout": 0.1})
+    a, b, c = (pretrain(recipe, tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    assert_same_weights(a.output_dir, b.output_dir)
+    assert a.metrics["validation"] == b.metrics["validation"] != c.metrics["validation"]
+
+
+def test_workers_that_prepare_batches_change_nothing(tiny, tmp_path):
+    alone, helped = (pretrain(tiny(pretrain={"num_workers": n}), tmp_path / str(n)) for n in (0, 2))
+    assert_same_weights(alone.output_dir, helped.output_dir)
+
+
+@pytest.mark.parametrize("phase, section", [(pretrain, "pretrain"), (finetune, "scratch")])
+def test_accumulation_over_small_batches_gives_the_steps_of_the_large_batch(tiny, tmp_path, phase, section):
+    large, small = (phase(tiny(**{section: {"micro_batch_size": n}}), tmp_path / str(n)) for n in (8, 2))
+    large, small = weights(large.output_dir), weights(small.output_dir)
+    for name in large:
+        torch.testing.assert_close(small[name], large[name], rtol=1e-4, atol=1e-5)
+
+
+def test_bf16_and_recomputation_run_and_leave_float32_weights(tiny, tmp_path):
+    options = {"precision": "bf16", "gradient_checkpointing": True}
+    result = pretrain(tiny(task="tags", pretrain=options), tmp_path / "run")
+    assert {tensor.dtype for tensor in weights(result.output_dir).values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("phase", [pretrain, finetune])
+def test_an_interrupted_run_goes_on_to_the_same_weights(tiny, tmp_path, phase):
+    recipe = tiny(model={"dropout": 0.1}, pretrain={"max_steps": 9}, finetune={"max_steps": 9})
+
+    def interrupt(label, step, total, text):
+        if step == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        phase(recipe, tmp_path / "interrupted", listener=interrupt)
+    assert not (tmp_path / "interrupted" / "metrics.json").exists()
+    steps = []
+    resumed = phase(recipe, tmp_path / "interrupted", listener=lambda label, step, total, text: steps.append(step))
+    assert min(steps) == 6  # the last checkpoint before the interruption
+    straight = phase(recipe, tmp_path / "straight")
+    assert_same_weights(resumed.output_dir, straight.output_dir)
+    assert resumed.metrics["validation"] == straight.metrics["validation"]
+    assert json.loads((resumed.output_dir / "history.json").read_text())[-1]["step"] == 9
+
+
+def test_a_finished_run_is_not_repeated_and_not_replaced_by_another(tiny, tmp_path):
+    first = finetune(tiny(), tmp_path / "run")
+    stamp = (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns
+    assert finetune(tiny(), tmp_path / "run").metrics == first.metrics
+    with pytest.raises(HfLongSeqError, match="holds another run .*learning_rate"):
+        finetune(tiny(finetune={"learning_rate": 0.5}), tmp_path / "run")
+    assert (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns == stamp
+    other = finetune(tiny(finetune={"learning_rate": 0.5}), tmp_path / "run", overwrite=True)
+    assert other.metrics["validation"] != first.metrics["validation"]
+
+
+def test_bad_data_found_while_training_leaves_no_folder_behind(tiny, tmp_path):
+    with pytest.raises(ValueError, match="labels of example 0 in the batch is 7, outside"):
+        finetune(tiny(data={"broken_label": True}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tiny, tmp_path):
+    recipe = tiny(finetune={"learning_rate": 1e30, "max_grad_norm": 0, "max_steps": 8, "warmup_steps": 0})
+    with pytest.raises(HfLongSeqError, match="training loss is .* at step .*: lower finetune.learning_rate"):
+        finetune(recipe, tmp_path / "run")
+
+
+def test_the_best_checkpoint_on_validation_is_kept_not_the_last(tiny, tmp_path):
+    recipe = tiny(finetune={"max_steps": 12, "eval_steps": 1, "learning_rate": 0.3, "schedule": "constant"})
+    result = finetune(recipe, tmp_path / "run")
+    history = json.loads((result.output_dir / "history.json").read_text())
+    curve = {entry["step"]: entry["eval_accuracy"] for entry in history if "eval_accuracy" in entry}
+    assert len(curve) == 12
+    assert result.metrics["validation"]["accuracy"] == max(curve.values()) == curve[result.metrics["best_step"]]
+
+
+def test_labelled_subsets_are_nested_and_shared_by_both_phases(tiny):
+    def rows(**data):
+        loaded = load_data(tiny(data={"num_train_examples": None, **data}).data)
+        return [[tuple(row) for row in split["input_values"]] for split in (loaded.labelled, loaded.pretrain)]
+
+    small, half = rows(num_train_examples=10)[0], rows(train_fraction=0.5)[0]
+    assert (len(small), len(half)) == (10, 32) and set(small) < set(half)
+    assert rows(num_train_examples=10)[1] == small
+    labelled, inputs = rows(num_train_examples=10, pretrain_inputs="all")
+    assert (len(labelled), len(inputs)) == (10, 64)
+    labelled, inputs = rows(num_train_examples=10, pretrain_inputs=30)
+    assert len(inputs) == 30 and set(labelled) < set(inputs)
+    assert set(rows(num_train_examples=10, subset_seed=1)[0]) != set(small)
+
+
+def test_a_subset_without_one_of_the_classes_is_refused(tiny):
+    with pytest.raises(HfLongSeqError, match="labelled subset of 1 examples has none of class"):
+        load_data(tiny(data={"num_train_examples": 1}).data)
+    with pytest.raises(HfLongSeqError, match="num_train_examples is 99, but task 'waves' has 64 training examples"):
+        load_data(tiny(data={"num_train_examples": 99}).data)
+    with pytest.raises(HfLongSeqError, match="pretrain_inputs is 99, but task 'waves' has 64 training examples"):
+        load_data(tiny(data={"pretrain_inputs": 99}).data)
+
+
+def test_predictions_name_the_classes_for_splits_and_for_files(tiny, tmp_path):
+    run = finetune(tiny(), tmp_path / "run").output_dir
+    answers = predict(run, split="validation", limit=5, batch_size=2)
+    assert [answer["index"] for answer in answers] == [0, 1, 2, 3, 4]
+    assert {answer["prediction"] for answer in answers} <= {"slow", "fast"} and 0.5 <= answers[0]["score"] <= 1
+    rows = load_data(tiny().data).validation
+    lines = [json.dumps({"input_values": list(map(float, rows[index]["input_values"]))}) for index in range(5)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    own = predict(run, input_file=tmp_path / "own.jsonl")
+    assert [answer["prediction"] for answer in own] == [answer["prediction"] for answer in answers]
+    assert "label" not in own[0]
+    (tmp_path / "bad.jsonl").write_text('{"input_values": [0.5, NaN]}')
+    for path, message in [("bad.jsonl", "nan"), ("nowhere.jsonl", "does not exist"), ("run", "does not exist")]:
+        with pytest.raises(ValueError, match=message):
+            predict(run, input_file=tmp_path / path)
+
+
+def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
+    run = pretrain(tiny(), tmp_path / "run").output_dir
+    with pytest.raises(HfLongSeqError, match="pretrain run without a classifier"):
+        predict(run)
+    with pytest.raises(HfLongSeqError, match=r"split is 'tst' \(did you mean 'test'"):
+        evaluate(run, split="tst")
+    (run / "metrics.json").unlink()
+    with pytest.raises(HfLongSeqError, match="unfinished"):
+        evaluate(run)
+    with pytest.raises(HfLongSeqError, match="is no run"):
+        evaluate(tmp_path)
+
+
+def test_every_parameter_can_be_redrawn_from_one_normal_distribution(tiny, tmp_path):
+    from hf_longseq.training.build import CLASSIFIER, build_config, build_model, load_data
+    from hf_longseq.training.run import redraw_parameters
+
+    recipe = tiny(model={"init_normal": 0.1}, finetune={"max_steps": 1, "learning_rate": 0.0})
+    data = load_data(recipe.data)
+    model = build_model(CLASSIFIER, build_config(recipe, data.spec))
+    redraw_parameters(model, recipe.model.init_normal)
+    drawn = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    assert 0.09 < drawn.std() < 0.11 and abs(drawn.mean()) < 0.01
+    result = finetune(recipe, tmp_path / "run", data=data)
+    trained = CLASSIFIER.from_pretrained(result.output_dir)
+    assert all(0.05 < parameter.std() < 0.15 for parameter in trained.parameters() if parameter.numel() > 100)
+    assert "init_normal: 0.1" in (tmp_path / "run" / "resolved.yaml").read_text()
+
+
+def test_a_candidate_is_not_scored_on_the_test_split(tiny, tmp_path):
+    metrics = finetune(tiny(finetune={"max_steps": 1}), tmp_path / "run", score_test=False).metrics
+    assert "test" not in metrics and metrics["validation"] and metrics["flops"] > 0
