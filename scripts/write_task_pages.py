@@ -10,7 +10,8 @@ from pathlib import Path
 from hf_longseq.data.task import TASKS, MissingDataError, TaskSpec, describe_task, load_task
 
 SOURCES = {
-    "generated": "Generated on this machine, once; nothing to download (`python benchmarks/bench.py data` says how fast).",
+    "generated": "Generated on this machine, once; nothing to download "
+    "(`python benchmarks/bench.py data` measures the speed).",
     "embedded": "Travels with the package; nothing to download.",
     "package": "Read from a package of the Python Package Index.",
     "hub": "Downloaded from the Hugging Face Hub, once.",
