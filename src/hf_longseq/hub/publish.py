@@ -211,13 +211,13 @@ def _message(run: Run | Converted) -> str:
     return f"Publish {what} model"
 
 
-def copy_processor(run_folder: Path, folder: Path) -> None:
+def copy_processor(source: Path, folder: Path) -> None:
     """Take over the files of a tokenizer or processor, with its code as this package has it."""
     for name in PROCESSOR_FILES:
-        if name == "tokenizer.json" and (run_folder / name).is_file():
-            shutil.copyfile(run_folder / name, folder / name)  # a vocabulary may well hold what looks like a path
-        elif (run_folder / name).is_file():
-            run_folder.write_json(folder / name, without_paths(run_folder.read_json(run_folder / name)))
+        if name == "tokenizer.json" and (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)  # a vocabulary may well hold what looks like a path
+        elif (source / name).is_file():
+            run_folder.write_json(folder / name, without_paths(run_folder.read_json(source / name)))
     copy_processor_code(folder)
 
 
