@@ -18,6 +18,8 @@ SOURCES = {
     "files": "Read from files that you get; the error of the first call prints the command.",
 }
 
+RAW = {"listops": '"[MAX 2 9 [MIN 4 7 X X"', "gene-starts": '"ACGT" * 64'}
+
 
 def task_page(name: str) -> str:
     """Markdown of a task's page."""
@@ -80,7 +82,7 @@ def _use(spec: TaskSpec) -> str:
     if spec.image_shape is not None:
         kind, raw = "image-classification", "Image.open(file)"
     elif spec.modality == "tokens":
-        kind, raw = "text-classification", '"[MAX 2 9 [MIN 4 7 X X"' if spec.vocabulary else '"What a film."'
+        kind, raw = "text-classification", RAW.get(spec.name, '"What a film."')
     elif spec.sampling_rate:
         kind, raw = "audio-classification", "samples"
     else:

@@ -181,3 +181,36 @@ def write_bidmc(folder, target="HR"):
     for part, chosen in (("TRAIN", order[:60]), ("TEST", order[60:])):
         (home / f"BIDMC32{target}_{part}.ts").write_text(TS_HEADER + "".join(lines[i] for i in chosen))
     return Path(folder)
+
+
+def genbank(name, sequence, features):
+    """A GenBank record; features are locations of genes, or pairs (location, qualifier)."""
+    lines = [
+        f"LOCUS       {name}    {len(sequence)} bp    DNA     circular BCT 12-JAN-2004",
+        "FEATURES             Key",
+    ]
+    for feature in features:
+        location, qualifier = feature if isinstance(feature, tuple) else (feature, '/note="made up"')
+        lines += ["     gene            1..2", f"     CDS             {location}".replace("\n", "\n" + 21 * " ")]
+        lines += [f'{21 * " "}/locus_tag="b1"', f"{21 * ' '}{qualifier}"]
+    lines.append("ORIGIN      ")
+    for start in range(0, len(sequence), 60):
+        words = [sequence[i : i + 10] for i in range(start, min(start + 60, len(sequence)), 10)]
+        lines.append(f"{start + 1:>9} {' '.join(words)}")
+    return "\n".join([*lines, "//", ""])
+
+
+def write_genome(folder, bases=30_000):
+    """A made-up genome: a gene of 600 bases every 700, on alternating strands, with its start codon in it again."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("acgt"))[rng.integers(0, 4, bases)]
+    features = []
+    for number, first in enumerate(range(200, bases - 1000, 700)):
+        gene = letters[first : first + 600]
+        codons = {0: "atg", 300: "atg"} if number % 2 else {597: "cac", 297: "cac"}
+        for place, codon in codons.items():
+            gene[place : place + 3] = list(codon)
+        features.append(f"{first + 1}..{first + 600}" if number % 2 else f"complement({first + 1}..{first + 600})")
+    path = Path(folder) / "made_up.gbk"
+    path.write_text(genbank("made_up", "".join(letters), features))
+    return path

@@ -156,7 +156,9 @@ def test_it_steps_through_both_phases_at_toy_size(name, objective, tmp_path):
     take_a_step(classifier, classification_parts(spec)[0](rows), recipe.finetune)
 
 
-@pytest.mark.parametrize("name", ("demo", "listops-tiny", "listops/transformer", "listops/mega", "spoken-tones/s4"))
+@pytest.mark.parametrize(
+    "name", ("demo", "gene-starts", "listops-tiny", "listops/transformer", "listops/mega", "spoken-tones/s4")
+)
 def test_it_runs_from_its_data_to_a_score(name, tmp_path):
     limits = {phase: {"max_steps": 1} for phase in ("pretrain", "finetune")}
     recipe = Recipe.load(name, limits, arch=archs_of(name)[0], tiny=True)

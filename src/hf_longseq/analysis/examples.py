@@ -11,6 +11,7 @@ import numpy as np
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.task import TASKS, TaskSpec, load_task
+from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.training.recipe import loader_parameters
 
 
@@ -58,7 +59,7 @@ def label_text(label: Any, spec: TaskSpec) -> str:
 
 def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
     if spec.modality == "tokens" and spec.vocabulary:
-        return " ".join(spec.vocabulary[i] for i in sequence)
+        return task_tokenizer(spec).decode(sequence)
     if spec.modality == "tokens" and spec.image_shape is None and spec.vocab_size == byte_text.VOCAB_SIZE:
         return byte_text.decode(sequence)
     if sequence.ndim > 1:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +31,24 @@ def load_converted(
     features: Features,
     chunks: Chunks,
     cache_dir: str | Path | None = None,
+    splits: Sequence[str] = SPLITS,
 ) -> DatasetDict:
     """Open the converted data; convert them first if the cache lacks them.
 
     Args:
         name: Name of the task, the folder in the cache.
         depends_on: Everything the result depends on as JSON values: options, a version, `fingerprint` of the files.
-        features: Columns.
+        features: Columns; the split `unlabelled` has all but `labels`.
         chunks: Yields the rows. The result is used only if it ran to the end.
         cache_dir: Cache folder; default: `cache_directory()`.
+        splits: Splits of which rows must come.
     """
     description = json.loads(json.dumps(depends_on))
     digest = hashlib.sha256(json.dumps([description, str(features)], sort_keys=True).encode()).hexdigest()[:12]
     folder = Path(cache_dir or cache_directory()) / name / f"converted-{digest}"
     if not (folder / MANIFEST).exists():
-        _convert(folder, description, features, chunks)
-    return read_folder(folder, SPLITS, cache_dir)
+        _convert(folder, description, features, chunks, splits)
+    return read_folder(folder, splits, cache_dir)
 
 
 def fingerprint(files: Iterable[Path]) -> list[tuple[str, int, int]]:
@@ -74,26 +76,27 @@ def sequence_array(rows: list[np.ndarray], dtype: str) -> pa.Array:
     return pa.ExtensionArray.from_storage(Array2D((None, flat.shape[1]), dtype)(), storage)
 
 
-def _convert(folder: Path, description: dict, features: Features, chunks: Chunks) -> None:
+def _convert(folder: Path, description: dict, features: Features, chunks: Chunks, splits: Sequence[str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     writers: dict[str, pq.ParquetWriter] = {}
     rows: dict[str, int] = {}
-    schema = features.arrow_schema
+    inputs = Features({name: kind for name, kind in features.items() if name != "labels"})
     try:
         for split, columns in chunks():
+            kept = inputs if split == "unlabelled" else features
             if split not in writers:
                 path = temporary / f"{split}-00000-of-00001.parquet"
-                writers[split] = pq.ParquetWriter(path, schema, compression="zstd")
+                writers[split] = pq.ParquetWriter(path, kept.arrow_schema, compression="zstd")
                 rows[split] = 0
-            table = pa.table({column: columns[column] for column in features}, schema=schema)
+            table = pa.table({column: columns[column] for column in kept}, schema=kept.arrow_schema)
             writers[split].write_table(table, row_group_size=1000)
             rows[split] += len(table)
         for writer in writers.values():
             writer.close()
-        for split in SPLITS:
+        for split in splits:
             if not rows.get(split):
                 raise HfLongSeqError(f"The source of {folder.parent.name} has no {split} examples: is it complete?")
         (temporary / MANIFEST).write_text(json.dumps({"depends_on": description, "rows": rows}, indent=1) + "\n")

@@ -9,6 +9,8 @@ Columns of every task's `DatasetDict` (train / validation / test):
   column are grey levels 0..255, the compact form in which images are stored; the collators map them linearly
   onto `TaskSpec.value_range`;
 - `labels`: an int64 class, a float32 target, or a list of float32 for several targets.
+
+A loader may add a split `unlabelled` with inputs alone, which only pretraining reads.
 """
 
 import importlib
@@ -218,6 +220,12 @@ TASKS: dict[str, TaskEntry] = {
         "handwritten digits pixel by pixel, 10 classes",
         "package",
         "50,000/10,000/10,000 x 784 (or 196, 1,024) pixels",
+    ),
+    "gene-starts": TaskEntry(
+        "hf_longseq.data.gene_starts:load",
+        "does a gene begin in the middle of a stretch of DNA, 2 classes",
+        "embedded",
+        "7,710/1,268/3,708 x 256 (or 128, 512, 1,024) bases",
     ),
     "own-data": TaskEntry(
         "hf_longseq.data.own_data:load",

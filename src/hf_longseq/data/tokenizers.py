@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tokenizers that say in a plain `tokenizer.json` what the task loaders do: bytes, or the symbols of ListOps.
+"""Tokenizers that say in a plain `tokenizer.json` what the task loaders do: bytes, the symbols of ListOps, or bases.
 
 `AutoTokenizer.from_pretrained` opens them without this package and without custom code.
 """
@@ -8,7 +8,7 @@
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from hf_longseq.data import byte_text
+from hf_longseq.data import byte_text, genomes
 from hf_longseq.data.task import TaskSpec
 
 MASK, PAD, UNK, EOS = SPECIAL = ("[MASK]", "[PAD]", "[UNK]", "[EOS]")
@@ -48,10 +48,29 @@ def symbol_tokenizer(
     return _wrap(tokenizer, max_length, add_eos)
 
 
+def base_tokenizer(max_length: int | None = None) -> PreTrainedTokenizerFast:
+    """Bases of DNA, in capitals or not, with the ids of `genomes.VOCABULARY`; blanks are dropped, other letters are N.
+
+    Args:
+        max_length: As for `byte_tokenizer`. Windows are not closed by an end-of-sequence token.
+    """
+    ids = {symbol: index for index, symbol in enumerate(genomes.VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNK))
+    capitals = [normalizers.Replace(Regex(f"[{base.lower()}]"), base) for base in "ACGT"]
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Replace(Regex(r"\s+"), ""), *capitals, normalizers.Replace(Regex("[^ACGT]"), "N")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return _wrap(tokenizer, max_length, add_eos=False)
+
+
 def task_tokenizer(spec: TaskSpec, add_eos: bool = True) -> PreTrainedTokenizerFast | None:
-    """The tokenizer of a task of text or of symbols; None where inputs are no text."""
+    """The tokenizer of a task of text, symbols or bases; None where inputs are no text."""
     if spec.modality != "tokens" or spec.image_shape is not None:
         return None
+    if spec.vocabulary == genomes.VOCABULARY:
+        return base_tokenizer(spec.max_length)
     if spec.vocabulary:
         return symbol_tokenizer(spec.vocabulary, spec.max_length, add_eos)
     is_bytes = spec.vocab_size == byte_text.VOCAB_SIZE and spec.eos_token_id == byte_text.EOS_ID

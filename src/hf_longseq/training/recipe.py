@@ -59,7 +59,11 @@ TINY_MODEL = {
 TINY_EXAMPLES = 32
 # Options by which a task's loader makes less or shorter data; the number of examples where it can be chosen.
 TINY_COUNTS = {"train_examples": 64, "eval_examples": 32}
-TINY_OPTIONS = {"listops": {"min_length": 4, "max_length": 64}, "smnist": {"size": 14}}
+TINY_OPTIONS = {
+    "listops": {"min_length": 4, "max_length": 64},
+    "smnist": {"size": 14},
+    "gene-starts": {"length": 128},
+}
 TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "micro_batch_size": None, "eval_steps": 2, "num_workers": 0}
 
 Raw = dict[str, Any]

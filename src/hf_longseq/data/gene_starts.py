@@ -1,0 +1,172 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Gene starts: is the codon in the middle of a stretch of DNA where a gene begins? Real data with the package.
+
+A bacterial gene begins with ATG or GTG, and the same codon comes again inside most genes. One window is centred on the
+annotated start, the other on the same codon in the same reading frame of the same gene, so that codon, frame, strand
+and gene tell nothing. What tells is around the codon: how bases are used inside genes and between them, and the place
+where the ribosome binds, some ten bases before a start.
+
+Genes have at least 450 bases, and the codon inside is at least 90 bases away from both ends of its gene; both windows
+are read along the gene's strand. Training has the first 60 % of the genome, validation the next 10 %, testing the last
+28 %: no base is in two splits. The pairs are the same at every length, except for genes at the edge of a split.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import ClassLabel, DatasetDict, Features, List, Value
+
+from hf_longseq.data import genomes
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
+from hf_longseq.data.genomes import Genome
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+LENGTHS = (128, 256, 512, 1024)
+LABELS = ("inside", "start")
+STARTS = ("ATG", "GTG")
+STRETCHES = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
+SHORTEST_GENE, MARGIN = 450, 90
+CHUNK = 1000
+
+
+def load(
+    length: int = 256,
+    genome: str | None = None,
+    unlabelled_windows: int = 0,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the windows.
+
+    Args:
+        length: Bases in a window: 128, 256, 512 or 1024.
+        genome: Name of a GenBank file in `data_dir` without its ending, such as NC_000913; default: the embedded
+            genome, or the only file in `data_dir`.
+        unlabelled_windows: Windows in a further split `unlabelled` without labels, for pretraining: from anywhere in
+            the training stretch, of both strands.
+        data_dir: A GenBank file, packed or not, or a folder with such files; default: the embedded genome.
+        cache_dir: Where the windows are kept; default: `cache_directory()`.
+    """
+    if length not in LENGTHS:
+        raise HfLongSeqError(f"length is {length}: gene starts have windows of {', '.join(map(str, LENGTHS))} bases.")
+    if unlabelled_windows < 0:
+        raise HfLongSeqError(f"unlabelled_windows is {unlabelled_windows}: use 0 for none, or a number of windows.")
+    file = genomes.genome_file(genome, data_dir)
+    spec = task_spec(length)
+    if file != genomes.EMBEDDED_FILE:
+        spec = replace(spec, source=f"genes and sequence of {file.name}", license="as stated where the record is from")
+
+    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+        whole = genomes.load_genome(genome, data_dir)
+        for split in SPLITS:
+            yield from _columns(whole, split, *labelled_places(whole, split, length), length=length)
+        if unlabelled_windows:
+            yield from _columns(whole, "unlabelled", *random_places(whole, length, unlabelled_windows), length=length)
+
+    splits = (*SPLITS, "unlabelled") if unlabelled_windows else SPLITS
+    depends_on = {
+        "version": 1,
+        "length": length,
+        "unlabelled_windows": unlabelled_windows,
+        "files": fingerprint([file]),
+    }
+    return load_converted("gene-starts", depends_on, features(), chunks, cache_dir, splits), spec
+
+
+def features() -> Features:
+    """Columns of the splits."""
+    return Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
+
+
+def task_spec(length: int = 256) -> TaskSpec:
+    """Description of the embedded genome's windows of `length` bases."""
+    return TaskSpec(
+        name="gene-starts",
+        modality="tokens",
+        max_length=length,
+        vocab_size=len(genomes.VOCABULARY),
+        pad_token_id=genomes.PAD_ID,
+        mask_token_id=genomes.MASK_ID,
+        labels=LABELS,
+        mask_ratio=0.25,
+        vocabulary=genomes.VOCABULARY,
+        source="NCBI RefSeq NC_004463.1, Bradyrhizobium japonicum USDA 110, embedded",
+        license="none needed: NCBI places no restriction on the use of RefSeq records",
+        note="Not a task of the paper. The annotation is of 2004, and its starts were mostly predicted.",
+    )
+
+
+def stretches(genome: Genome, split: str) -> list[tuple[int, int]]:
+    """First base and end of the parts of a split, one for each record that it reaches into."""
+    low, high = (round(share * len(genome.codes)) for share in STRETCHES[split])
+    cuts = [low, *(int(end) for end in genome.record_ends if low < end < high), high]
+    return list(zip(cuts[:-1], cuts[1:], strict=True))
+
+
+def labelled_places(genome: Genome, split: str, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Centres, strands and labels, (rows,) each, of a split's windows: every gene's start, then its codon inside."""
+    parts = stretches(genome, split)
+    rows = []
+    for first, end, strand in genome.genes:
+        if not any(low <= first < high for low, high in parts):
+            continue
+        inside = codon_inside(genome, int(first), int(end), int(strand))
+        if inside is None:
+            continue
+        start = first if strand > 0 else end - 1
+        centres = np.array([start, start + strand * inside])
+        lows, highs = genomes.window_ends(centres, np.array([strand, strand]), length)
+        if any(low <= lows.min() and highs.max() <= high for low, high in parts):
+            rows += [(centres[0], strand, 1), (centres[1], strand, 0)]
+    return tuple(np.array(rows, np.int64).reshape(-1, 3).T)
+
+
+def codon_inside(genome: Genome, first: int, end: int, strand: int) -> int | None:
+    """Where the start codon comes again in frame, in bases from the start of the gene; None for genes left out.
+
+    Drawn from all places at least `MARGIN` bases from both ends; the same one at any length of the windows.
+    """
+    if end - first < SHORTEST_GENE or (end - first) % 3:
+        return None
+    codes = genome.codes[first:end]
+    codons = (codes if strand > 0 else genomes.COMPLEMENT[codes[::-1]]).reshape(-1, 3)
+    if "".join(genomes.BASES[code] for code in codons[0]) not in STARTS:
+        return None
+    places = np.flatnonzero((codons == codons[0]).all(axis=1)) * 3
+    places = places[(places >= MARGIN) & (places < end - first - MARGIN)]
+    # Python hashes a seed string with SHA-512: genes do not share their draws
+    return int(random.Random(f"gene-starts/{genome.name}/{first}").choice(places)) if len(places) else None
+
+
+def random_places(genome: Genome, length: int, count: int) -> tuple[np.ndarray, np.ndarray, None]:
+    """Centres and strands, (count,) each, of windows from anywhere in the training stretch."""
+    lows, highs = np.array(stretches(genome, "train")).T
+    room = np.maximum(highs - lows - length + 1, 0)  # windows that begin in each part
+    if not room.sum():
+        raise HfLongSeqError(
+            f"The training stretch of {genome.name} has no {length} bases in a row: take a longer one."
+        )
+    generator = np.random.default_rng(0)
+    draws = generator.integers(0, room.sum(), count)
+    strands = generator.choice([1, -1], count)
+    part = np.searchsorted(np.cumsum(room), draws, side="right")
+    firsts = lows[part] + draws - (np.cumsum(room) - room)[part]
+    return firsts + np.where(strands > 0, length // 2, length - length // 2 - 1), strands, None
+
+
+def _columns(
+    genome: Genome, split: str, centres: np.ndarray, strands: np.ndarray, labels: np.ndarray | None, length: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of a split, some at a time."""
+    for start in range(0, len(centres), CHUNK):
+        some = slice(start, start + CHUNK)
+        ids_BL = genomes.windows(genome, centres[some], strands[some], length).astype(np.int32)
+        offsets = np.arange(len(ids_BL) + 1, dtype=np.int32) * length
+        columns = {"input_ids": pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids_BL.reshape(-1)))}
+        yield split, columns if labels is None else columns | {"labels": pa.array(labels[some], pa.int64())}

@@ -1,0 +1,173 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Genomes with their genes: GenBank flat files, and one bacterial genome that travels with the package.
+
+Bases are codes 0..4 for A, C, G, T and N (any other letter), one byte each; `VOCABULARY` puts the four special tokens
+before them. Positions count from 0, and an end is exclusive.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from hf_longseq.data.task import MissingDataError
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+
+BASES = "ACGTN"
+VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *BASES)
+MASK_ID, PAD_ID, UNK_ID, EOS_ID, BASE_ID = range(5)
+COMPLEMENT = np.array([3, 2, 1, 0, 4], np.uint8)
+
+EMBEDDED = "bradyrhizobium"
+EMBEDDED_FILE = Path(__file__).parent / "embedded" / f"{EMBEDDED}.parquet"
+ENDINGS = (".gbk", ".gb", ".gbff", ".gbk.gz", ".gb.gz", ".gbff.gz")
+PACKAGE = "cct-examples"
+
+_CODES = np.full(256, 4, np.uint8)
+_CODES[np.frombuffer(b"ACGTacgt", np.uint8)] = [0, 1, 2, 3] * 2
+_CDS = re.compile(r"\n {5}CDS {13}(.*(?:\n {21}[^/\n].*)*)((?:\n {21}.*)*)")
+
+
+@dataclass(frozen=True)
+class Genome:
+    """A sequence and its protein-coding genes.
+
+    Args:
+        name: Accession of the record, or name of the file.
+        codes: Bases of all records one after the other, (bases,) uint8 with values 0..4.
+        genes: First base, end and strand (1 or -1) of every gene that is one whole stretch, (genes, 3) int64, sorted.
+        record_ends: Ends of the records in `codes`, (records,) int64.
+    """
+
+    name: str
+    codes: np.ndarray
+    genes: np.ndarray
+    record_ends: np.ndarray
+
+
+def load_genome(genome: str | None = None, data_dir: str | Path | None = None) -> Genome:
+    """The embedded genome, or one from GenBank files.
+
+    Args:
+        genome: Name of a file without its ending; default: the embedded genome, or the only file in `data_dir`.
+        data_dir: A GenBank file (.gbk, .gb, .gbff, packed or not) or a folder with such files at any depth.
+
+    Raises:
+        HfLongSeqError: If the name is unknown or ambiguous, or a file is damaged.
+        MissingDataError: If there is no such file.
+    """
+    path = genome_file(genome, data_dir)
+    return read_embedded() if path == EMBEDDED_FILE else read_genbank(path)
+
+
+def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -> Path:
+    """The file that `load_genome` reads."""
+    if data_dir is None:
+        if genome not in (None, EMBEDDED):
+            raise MissingDataError(
+                f"genome is {genome!r}, but only {EMBEDDED!r} travels with the package: name a folder with GenBank "
+                f"files by data_dir; `apt-get download {PACKAGE} && dpkg-deb -x {PACKAGE}_*.deb genomes` gets eight."
+            )
+        return EMBEDDED_FILE
+    place = Path(data_dir)
+    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.name.endswith(ENDINGS))
+    if not files:
+        raise MissingDataError(f"{place} holds no GenBank file ({', '.join(ENDINGS)}): name a folder with one.")
+    # a folder may hold a file twice
+    by_name = {re.sub(r"\.(gbk|gb|gbff)(\.gz)?$", "", file.name): file for file in reversed(files)}
+    if genome is None and len(by_name) == 1:
+        return files[0]
+    if genome not in by_name:
+        asked = "genome is not set" if genome is None else f"genome is {genome!r}{did_you_mean(genome, by_name)}"
+        raise HfLongSeqError(f"{asked}, but {place} holds {', '.join(sorted(by_name))}: choose one of them.")
+    return by_name[genome]
+
+
+def read_embedded() -> Genome:
+    """Bradyrhizobium japonicum USDA 110, 9,105,828 bases; in the file four to a byte, the first in the high bits."""
+    if not EMBEDDED_FILE.exists():
+        raise MissingDataError(f"{EMBEDDED_FILE} is missing: install hf-longseq again, its data are not complete.")
+    row = pq.read_table(EMBEDDED_FILE).to_pylist()[0]
+    packed = np.frombuffer(row["packed"], np.uint8)
+    codes = (packed[:, None] >> np.array([6, 4, 2, 0], np.uint8) & 3).reshape(-1)[: row["bases"]]
+    genes = np.stack([row["starts"], row["ends"], row["strands"]], axis=1).astype(np.int64)
+    return Genome(row["name"], codes, genes, np.array([len(codes)]))
+
+
+def read_genbank(path: str | Path) -> Genome:
+    """A GenBank flat file, packed or not, with one record or several (contigs, plasmids).
+
+    Genes are the features `CDS` whose location is one whole stretch; joined and partial ones and pseudogenes are left
+    out.
+
+    Raises:
+        HfLongSeqError: If the file is cut off, or no GenBank file.
+    """
+    path = Path(path)
+    records, genes, offset, name = [], [], 0, ""
+    for text in _records(path):
+        head = re.match(r"LOCUS +(\S+) +(\d+) bp", text)
+        features, marker, origin = text.partition("\nORIGIN")
+        letters = re.sub(r"[\s\d]", "", origin.partition("\n")[2])
+        if head is None or not marker or len(letters) != int(head[2]):
+            raise HfLongSeqError(f"{path} is cut off or no GenBank file: its records need LOCUS and ORIGIN, whole.")
+        records.append(_CODES[np.frombuffer(letters.encode("ascii", "replace"), np.uint8)])
+        genes += [(first + offset, end + offset, strand) for first, end, strand in _genes(features)]
+        offset, name = offset + len(letters), name or head[1]
+    if not genes:
+        raise HfLongSeqError(f"{path} has no genes (features CDS): get the record with its annotation.")
+    ends = np.cumsum([len(record) for record in records])
+    return Genome(name, np.concatenate(records), np.array(sorted(genes), np.int64), ends)
+
+
+def _records(path: Path) -> Iterator[str]:
+    """Text of every record, without the line that ends it."""
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            *records, rest = re.split(r"^//.*\n?", file.read(), flags=re.MULTILINE)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise HfLongSeqError(f"{path} is cut off or no GenBank file ({error}): get it again.") from error
+    if rest.strip() or not records:
+        raise HfLongSeqError(f"{path} is cut off or no GenBank file: its last record has no end (//).")
+    yield from (record.lstrip("\n") for record in records)
+
+
+def _genes(features: str) -> Iterator[tuple[int, int, int]]:
+    for location, qualifiers in _CDS.findall(features):
+        simple = re.fullmatch(r"(complement\()?(\d+)\.\.(\d+)\)?", re.sub(r"\s", "", location))
+        if simple and not re.search(r"\n {21}/pseudo\b", qualifiers):
+            yield int(simple[2]) - 1, int(simple[3]), -1 if simple[1] else 1
+
+
+def windows(genome: Genome, centres: np.ndarray, strands: np.ndarray, length: int) -> np.ndarray:
+    """Token ids of windows read along their strand, with the base at `centres` at position `length // 2`.
+
+    Args:
+        genome: The genome.
+        centres: Positions, (B,) int64.
+        strands: 1, or -1 for the reverse complement, (B,).
+        length: Bases of a window L, even.
+
+    Returns:
+        Ids `ids_BL`, (B, L) uint8.
+
+    Example:
+        >>> genome = read_embedded()
+        >>> first, end, strand = genome.genes[0]
+        >>> "".join(VOCABULARY[i] for i in windows(genome, genome.genes[:1, 0], genome.genes[:1, 2], 8)[0])
+        'CGAAGTGT'
+    """
+    steps_L = np.arange(-(length // 2), length - length // 2)
+    codes_BL = genome.codes[np.asarray(centres)[:, None] + np.asarray(strands)[:, None] * steps_L]
+    return BASE_ID + np.where(np.asarray(strands)[:, None] < 0, COMPLEMENT[codes_BL], codes_BL)
+
+
+def window_ends(centres: np.ndarray, strands: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """First base and end of windows in the genome, as `windows` cuts them."""
+    lows = np.where(strands > 0, centres - length // 2, centres + length // 2 - length + 1)
+    return lows, lows + length
