@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-import toy_tasks
 from datasets import Array2D, Dataset, Features
 from run_cases import run_case
 
+import toy_tasks
 from hf_longseq.training import Recipe, finetune, pretrain, run_folder
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 
