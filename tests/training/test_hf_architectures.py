@@ -158,6 +158,8 @@ def test_the_longest_sequence_has_a_position(toy, model_type):
         ("hf:bart", "is an encoder-decoder"),
         ("hf:gemma3", "is composed of several models"),
         ("hf:fnet", "takes no attention_mask"),
+        ("hf:xlnet", "sees both sides, and has no masked language-model head"),
+        ("hf:bert-generation", "sees both sides, and has no masked language-model head"),
         ("hf:./nowhere", "or a folder that exists"),
         ("hf:nobody/nothing", "the configuration of 'nobody/nothing' cannot be read"),
         ("modernbert", "and those of transformers as hf:TYPE"),
@@ -180,6 +182,43 @@ def test_an_objective_that_the_architecture_cannot_do_is_refused_before_training
         pretrain(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     build_config(recipe, load_data(recipe.data).spec, classifier=True)  # fine-tuning alone has no objective
+
+
+@pytest.mark.parametrize(
+    "arch, task, model, objective, message",
+    [
+        (
+            "hf:mamba2",
+            "tags",
+            {"bidirectional": True},
+            "causal",
+            "pretraining_objective is 'causal' but bidirectional",
+        ),
+        ("hf:bert", "waves", {"bidirectional": True}, "masked", "bert sees both sides already"),
+        ("hf:mamba2", "waves", {"bidirectional": "twice"}, "masked", "bidirectional is 'twice'; choose one of"),
+        ("hf:mamba2", "waves", {"direction_join": "product"}, "masked", "direction_join is 'product'; choose one of"),
+        ("hf:xlstm", "tags", {}, "causal", "takes no attention_mask .* set model.bidirectional to true"),
+        ("hf:codegen", "tags", {"bidirectional": None}, "masked", "set model.bidirectional to true"),
+    ],
+)
+def test_directions_that_cannot_be_are_refused(tiny, arch, task, model, objective, message):
+    recipe = tiny(task, arch, model=model, pretrain={"objective": objective})
+    with pytest.raises(HfLongSeqError, match=message):
+        build_config(recipe, load_data(recipe.data).spec, classifier=objective == "masked" and task == "waves")
+
+
+@pytest.mark.parametrize("task", ["tags", "waves"])
+@pytest.mark.parametrize("directions", [True, "separate"])
+def test_a_causal_trunk_that_reads_both_ways_does_masked_pretraining(tiny, task, directions, tmp_path):
+    short = {"max_steps": 2, "eval_steps": 1}
+    model = {"bidirectional": directions, "direction_join": "concat"}
+    recipe = tiny(task, "hf:mamba2", model=model, pretrain=short, finetune=short, scratch=short)
+    first = pretrain(recipe, tmp_path / "first")
+    second = finetune(recipe, tmp_path / "second", init_from=first.output_dir)
+    report = second.metrics["transfer"]
+    assert report["new"] and all(name.startswith("classifier.") for name in report["new"])
+    assert all(name.startswith(("lm_head.", "reconstruction_head.")) for name in report["dropped"])
+    assert evaluate(second.output_dir, split="test")["loss"] > 0 and len(predict(second.output_dir, limit=3)) == 3
 
 
 def test_a_decoder_that_is_told_to_be_one_may_predict(toy):
@@ -248,7 +287,8 @@ def foundation(tmp_path):
 
 
 def start(tiny, arch, task, **model):
-    recipe = tiny(task, arch, pretrain={"objective": "causal"}, model={"hidden_size": 16, "pretrained": None, **model})
+    objective = "masked" if model.get("bidirectional") else "causal"
+    recipe = tiny(task, arch, pretrain={"objective": objective}, model={"hidden_size": 16, "pretrained": None, **model})
     recipe.model.fields = model  # without the toy sizes, which the weights already have
     spec = load_data(recipe.data).spec
     torch.manual_seed(0)
@@ -273,6 +313,15 @@ def test_a_folder_gives_configuration_and_weights(tiny, foundation, task):
     assert torch.equal(next(tensor for key, tensor in model.state_dict().items() if key.endswith(name)), given[name])
     assert "embed_out.weight" in report.dropped and "embed_in.weight" in report.dropped
     assert all("layers." not in key for key in (*report.new, *report.dropped))
+
+
+def test_both_directions_start_from_the_same_pretrained_weights(tiny, foundation):
+    model, report = start(tiny, f"hf:{foundation}", "tags", bidirectional="separate", direction_join="concat")
+    own, given = model.state_dict(), AutoModel.from_pretrained(foundation).state_dict()
+    for name in ("layers.1.attention.dense.weight", "final_layer_norm.bias"):
+        assert torch.equal(own[f"model.backbone.{name}"], given[name])
+        assert torch.equal(own[f"model.backbone_reverse.{name}"], given[name])
+    assert not any("layers." in name for name in report.new) and "model.join.weight" in report.new
 
 
 def test_symbols_start_as_the_embeddings_of_their_spelling(tiny, foundation):

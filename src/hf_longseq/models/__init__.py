@@ -17,7 +17,12 @@ from .configuration_s4 import S4Config
 from .configuration_s5 import S5Config
 from .feature_extraction_longseq import LongSeqFeatureExtractor
 from .image_processing_longseq import LongSeqImageProcessor
-from .modeling_adapter import AdapterForPreTraining, AdapterForSequenceClassification, AdapterModel
+from .modeling_adapter import (
+    AdapterForMaskedLM,
+    AdapterForPreTraining,
+    AdapterForSequenceClassification,
+    AdapterModel,
+)
 from .modeling_dlr import (
     DLRForCausalLM,
     DLRForMaskedLM,
@@ -74,6 +79,7 @@ ARCHITECTURES = {
 __all__ = [
     "ARCHITECTURES",
     "AdapterConfig",
+    "AdapterForMaskedLM",
     "AdapterForPreTraining",
     "AdapterForSequenceClassification",
     "AdapterModel",
@@ -155,4 +161,4 @@ _register(
     (MegaModel, MegaForMaskedLM, MegaForCausalLM, MegaForPreTraining, MegaForSequenceClassification),
 )
 # any architecture of transformers behind our inputs and heads
-_register(AdapterConfig, (AdapterModel, AdapterForPreTraining, AdapterForSequenceClassification))
+_register(AdapterConfig, (AdapterModel, AdapterForMaskedLM, AdapterForPreTraining, AdapterForSequenceClassification))

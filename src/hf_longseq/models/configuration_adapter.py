@@ -6,9 +6,21 @@ from typing import Any
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
+from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from .configuration_longseq import require_inputs_and_heads
+from .configuration_longseq import require_choice, require_inputs_and_heads
+
+
+def looks_back_only(config: PreTrainedConfig) -> bool:
+    """Whether an architecture of transformers is causal: its positions see only what comes before them."""
+    model_type = config.model_type
+    if model_type == "bert-generation":
+        return config.is_decoder
+    if model_type == "xlnet":
+        return config.attn_type == "uni"
+    decoder = getattr(config, "is_decoder", False) and model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return decoder or model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 @strict
@@ -19,6 +31,9 @@ class AdapterConfig(PreTrainedConfig):
         backbone_config: configuration of the trunk, as a mapping with its `model_type`, or as an object.
         input_type: "values" (real-valued `input_values` with a mask flag, by a dense layer into the trunk's
             `inputs_embeds`) or "tokens" (`input_ids`, by the trunk's own embedding).
+        bidirectional: None runs the trunk as it is. "shared" (or True) runs a causal trunk over every sequence and
+            over its reverse, with the same weights; "separate" gives the reverse a second set. See `AdapterModel`.
+        direction_join: "sum" of the two runs, or "concat", which projects both to the hidden size.
         num_channels: real channels per position ("values" only).
         num_levels: what `...ForPreTraining` predicts of each channel: None for the value itself (L1 loss), or the
             number of grey levels it was quantised to (cross-entropy).
@@ -36,6 +51,8 @@ class AdapterConfig(PreTrainedConfig):
 
     backbone_config: dict[str, Any] | PreTrainedConfig | None = None
     input_type: str = "values"
+    bidirectional: bool | str | None = None
+    direction_join: str = "sum"
     num_channels: int = 1
     num_levels: int | None = None
     pooling: str = "mean"
@@ -53,6 +70,10 @@ class AdapterConfig(PreTrainedConfig):
             self.backbone_config = CONFIG_MAPPING[fields.pop("model_type")](**fields)
         if self.backbone_config is not None:
             self.backbone_config.use_cache = False  # every position is read at once
+            if hasattr(self.backbone_config, "rescale_every"):
+                # RWKV divides its weights in place when it evaluates, and a checkpoint would hold the quotients
+                self.backbone_config.rescale_every = 0
+        self.bidirectional = {True: "shared", False: None}.get(self.bidirectional, self.bidirectional)
         super().__post_init__(**kwargs)
 
     @property
@@ -67,11 +88,29 @@ class AdapterConfig(PreTrainedConfig):
     def vocab_size(self) -> int:
         return self.backbone_config.vocab_size
 
+    @vocab_size.setter
+    def vocab_size(self, value: int) -> None:
+        self.backbone_config.vocab_size = value
+
     def validate_architecture(self) -> None:
         super().validate_architecture()
         if self.backbone_config is None:
             raise ValueError("AdapterConfig.backbone_config is None; give the configuration of the trunk.")
         require_inputs_and_heads(self)
+        require_choice(self, "bidirectional", (None, "shared", "separate"))
+        require_choice(self, "direction_join", ("sum", "concat"))
+        if self.bidirectional is None:
+            return
+        if not looks_back_only(self.backbone_config):
+            raise ValueError(
+                f"AdapterConfig.bidirectional is {self.bidirectional!r}, but {self.backbone_config.model_type} sees "
+                "both sides already; leave it out."
+            )
+        if self.pretraining_objective == "causal":
+            raise ValueError(
+                f"AdapterConfig.pretraining_objective is 'causal' but bidirectional is {self.bidirectional!r}, so the "
+                "model would see what it predicts; set pretraining_objective='masked' or bidirectional=None."
+            )
 
 
 __all__ = ["AdapterConfig"]

@@ -7,7 +7,8 @@
     hf:gpt_neox + model.pretrained: ...  a type, and a repository or folder whose weights it starts from
 
 Tokens go through the architecture's own classes; what these have no class for (real values, pairs of documents,
-regression, and classification where transformers has no such head) through `models/modeling_adapter.py`.
+regression, classification where transformers has no such head, and a causal trunk that reads both ways with
+`model.bidirectional`) through `models/modeling_adapter.py`.
 """
 
 import copy
@@ -28,6 +29,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_M
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.models import AdapterConfig
+from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.models.modeling_adapter import build_backbone
 from hf_longseq.training.recipe import TASK_FIELDS, Recipe
 
@@ -38,6 +40,8 @@ CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 # Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
 SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
 HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
+# Fields of the adapter that make a causal trunk read both ways.
+DIRECTION_FIELDS = {"bidirectional": bool | str | None, "direction_join": str}
 POSITIONS = ("max_position_embeddings", "max_seq_len")
 # Values that a saved configuration derived from others; they follow when the others are changed.
 DERIVED = ("layer_types", "head_dim")
@@ -161,7 +165,12 @@ def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:
         what = "is composed of several models"
     elif type(config) not in modeling_auto.MODEL_MAPPING:
         what = "has no base model in transformers"
-    elif "attention_mask" not in inspect.signature(_base_class(config).forward).parameters:
+    elif name not in MASKED and not looks_back_only(config):
+        what = "sees both sides, and has no masked language-model head in transformers"
+    elif (
+        not looks_back_only(config)
+        and "attention_mask" not in inspect.signature(_base_class(config).forward).parameters
+    ):
         what = "takes no attention_mask and would read padding as data"
     if what:
         raise HfLongSeqError(
@@ -175,11 +184,6 @@ def _base_class(config: PreTrainedConfig) -> type:
     return found[0] if isinstance(found, (tuple, list)) else found
 
 
-def looks_back_only(config: PreTrainedConfig) -> bool:
-    """Whether positions see only what comes before them."""
-    return config.model_type not in MASKED or (getattr(config, "is_decoder", False) and config.model_type in CAUSAL)
-
-
 def field_types(arch: str) -> dict[str, Any]:
     """Fields that the model section may set, with their types: those of the configuration, and our own."""
     config_class = type(base_config(arch))
@@ -187,7 +191,7 @@ def field_types(arch: str) -> dict[str, Any]:
     own = {field.name: field.type for field in dataclasses.fields(config_class) if field.name not in base}
     aliases = {alias: own[name] for alias, name in config_class.attribute_map.items() if name in own}
     known = {name: kind for name, kind in {**own, **aliases}.items() if name not in TASK_FIELDS}
-    return {**known, **HEAD_FIELDS, **SOURCE_FIELDS}
+    return {**known, **HEAD_FIELDS, **DIRECTION_FIELDS, **SOURCE_FIELDS}
 
 
 def tiny_fields(arch: str) -> dict[str, Any]:
@@ -215,42 +219,64 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
             "model.pretrained to false."
         )
     config = trunk_config(recipe, spec)
+    both_ways = bool(fields.get("bidirectional"))
+    _check_trunk(arch, config, spec, both_ways)
     if not classifier:
-        _check_objective(arch, config, recipe.pretrain.objective)
+        _check_objective(arch, config, recipe.pretrain.objective, both_ways)
     names = spec.labels or ("value",)
     labels = {
         "problem_type": spec.problem_type,
         "id2label": dict(enumerate(names)),
         "label2id": {name: index for index, name in enumerate(names)},
     }
-    if spec.modality == "tokens" and (not classifier or _has_own_classifier(config, fields, spec)):
+    own_class = spec.modality == "tokens" and not both_ways
+    if own_class and (not classifier or _has_own_classifier(config, fields, spec)):
         if classifier and hasattr(config, "use_cache"):
             labels["use_cache"] = False
         for name, value in labels.items():
             setattr(config, name, value)
         return config
-    if spec.modality == "values" and "inputs_embeds" not in inspect.signature(_base_class(config).forward).parameters:
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, but {config.model_type} takes no inputs_embeds and cannot read real values: "
-            "use it on a task of tokens."
-        )
     own = {"input_type": spec.modality, "pad_token_id": spec.pad_token_id, "pair_classification": spec.pair}
     if spec.modality == "values":
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
     own |= {"pretraining_objective": recipe.pretrain.objective}
-    own |= {name: value for name, value in fields.items() if name in HEAD_FIELDS}
+    own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **DIRECTION_FIELDS}}
     try:
         return AdapterConfig(backbone_config=config, **own, **labels)
     except StrictDataclassError as error:
         raise HfLongSeqError(f"the model section does not work: {' '.join(str(error.__cause__).split())}") from error
 
 
-def _check_objective(arch: str, config: PreTrainedConfig, objective: str) -> None:
+def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways: bool) -> None:
+    """Raise for a trunk that would read padding as data, or has no way in for what the adapter feeds it."""
+    arguments = inspect.signature(_base_class(config).forward).parameters
+    if not both_ways and "attention_mask" not in arguments:
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but {config.model_type} takes no attention_mask and would read padding as data: "
+            "set model.bidirectional to true, which keeps padding out of its sight, or choose hf:mamba2."
+        )
+    if "inputs_embeds" in arguments:
+        return
+    if spec.modality == "values":
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but {config.model_type} takes no inputs_embeds and cannot read real values: "
+            "use it on a task of tokens."
+        )
+    if both_ways:
+        raise HfLongSeqError(
+            f"model.bidirectional is set, but {arch} ({config.model_type}) takes no inputs_embeds, so its reverse "
+            "cannot be fed: leave model.bidirectional out."
+        )
+
+
+def _check_objective(arch: str, config: PreTrainedConfig, objective: str, both_ways: bool) -> None:
+    if both_ways:
+        return  # the adapter's configuration says what is wrong
     if objective == "masked" and looks_back_only(config):
         raise HfLongSeqError(
             f"pretrain.objective is 'masked', but {arch} ({config.model_type}) only looks back and can do causal "
-            "pretraining: set pretrain.objective to causal (in a comparison, leave spt-masked out), or choose an "
-            "encoder such as hf:modernbert."
+            "pretraining: set model.bidirectional to true, set pretrain.objective to causal (in a comparison, leave "
+            "spt-masked out), or choose an encoder such as hf:modernbert."
         )
     if objective == "causal" and not looks_back_only(config):
         raise HfLongSeqError(
@@ -278,7 +304,9 @@ def trunk_config(recipe: Recipe, spec: TaskSpec) -> PreTrainedConfig:
     arch, fields = recipe.model.arch, recipe.model.fields
     base = base_config(arch, fields.get("pretrained"), fields.get("revision"))
     source = starts_from(recipe)
-    own = {name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *SOURCE_FIELDS}}
+    own = {
+        name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *DIRECTION_FIELDS, *SOURCE_FIELDS}
+    }
     saved = {} if type(base)().to_dict() == base.to_dict() else copy.deepcopy(base.to_dict())
     if own:
         saved = {name: value for name, value in saved.items() if name not in DERIVED}

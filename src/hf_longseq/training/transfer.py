@@ -168,13 +168,17 @@ def take_trunk(
         key = (lacks or holds or sorted(other))[0]
         what = "lacks" if lacks else "also holds" if holds else "has in another shape"
         raise HfLongSeqError(f"{base.where} {what} {key}, so it does not fit this model: use the same model section.")
+    loaded = {f"{name}.{key}": given[key] for key in own if key in given}
+    # a trunk that reads both ways with separate weights starts from the same ones in both directions
+    loaded |= {f"{name}_reverse.{key}": tensor for key, tensor in given.items()}
+    tensors = model.state_dict()
+    loaded = {key: tensor for key, tensor in loaded.items() if key in tensors}
     with torch.no_grad():
-        for key in own.keys() & given.keys():
-            own[key].copy_(given[key])
-    head = [key for key in model.state_dict() if not key.startswith(f"{name}.")]
+        for key, tensor in loaded.items():
+            tensors[key].copy_(tensor)
     return TransferReport(
-        loaded=tuple(sorted(f"{name}.{key}" for key in own if key in given)),
-        new=tuple(sorted([*head, *(f"{name}.{key}" for key in new)])),
+        loaded=tuple(sorted(loaded)),
+        new=tuple(sorted(tensors.keys() - loaded.keys())),
         dropped=tuple(sorted([*base.unexpected, *left])),
     )
 
