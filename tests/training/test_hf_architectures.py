@@ -288,7 +288,9 @@ def foundation(tmp_path):
 
 def start(tiny, arch, task, **model):
     objective = "masked" if model.get("bidirectional") else "causal"
-    recipe = tiny(task, arch, pretrain={"objective": objective}, model={"hidden_size": 16, "pretrained": None, **model})
+    recipe = tiny(
+        task, arch, pretrain={"objective": objective}, model={"hidden_size": 16, "pretrained": None, **model}
+    )
     recipe.model.fields = model  # without the toy sizes, which the weights already have
     spec = load_data(recipe.data).spec
     torch.manual_seed(0)
