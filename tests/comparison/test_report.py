@@ -13,7 +13,7 @@ from hf_longseq.comparison.report_figures import Figure
 from hf_longseq.comparison.report_read import curves_of, read_plans
 from hf_longseq.comparison.report_sections import duration, flops, paper_values
 from hf_longseq.comparison.report_statistics import difference, quantile
-from hf_longseq.comparison.report_write import tex, write_report
+from hf_longseq.comparison.report_write import write_report
 from hf_longseq.errors import HfLongSeqError
 
 ROOT = Path(__file__).parents[2]
@@ -207,6 +207,44 @@ def test_the_figures_are_drawn_and_the_page_stands_alone(tmp_path):
     assert json.loads((tmp_path / "out" / "curves.json").read_text())[one]["hf-modernbert-spt-masked-f1"] == curve
 
 
+def test_names_of_results_are_only_shown(tmp_path):
+    name = '$\\foo$ \\1 \\g<0>\n---\n```python\nx\n``` | <script>alert(1)</script> "\u202e \\end{tabular}'
+    rows = [row(name, "scratch"), row(name, f"spt-{name}", (0.9, 0.91, 0.92), grid={name: name})]
+    failed = [{"run": name, "error": name}]
+    folder = plan(tmp_path / "a", rows, name, name, greater_is_better=True, command=name, environment={name: name},
+                  failed=failed, unfinished=[name])  # fmt: skip
+    write_report([folder], tmp_path / "out", command=name)
+    page, text, tables = ((tmp_path / "out" / f"report.{kind}").read_text() for kind in ("html", "md", "tex"))
+    assert "<script" not in page + text and "\u202e" not in page + text + tables and "&lt;script>" in text
+    assert not any(line.startswith(("---", "```")) for line in text.splitlines())
+    assert tables.count(r"\end{tabular}") == tables.count(r"\begin{tabular}") and "$\\foo" not in tables
+    lines = [line for line in tables.splitlines() if line.strip() and line.lstrip()[0] not in "%\\"]
+    assert all(line.endswith(r" \\") or "tabular" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["learning_curves.png", "other.png"])
+def test_pictures_that_are_links_out_of_a_plan_are_not_copied(tmp_path, name):
+    folder = plan(tmp_path / "a", [row()])
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a" / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(HfLongSeqError, match=f"{name} is a link that leaves its folder"):
+        collect_to(folder, tmp_path / "copy")
+    if name == "learning_curves.png":
+        with pytest.raises(HfLongSeqError, match=f"{name} is a link that leaves its folder"):
+            write_report([folder], tmp_path / "out")
+
+
+def test_a_list_of_earlier_files_names_no_other_file(tmp_path, figures):
+    folder, out = plan(tmp_path / "a", [row()]), tmp_path / "out"
+    write_report([folder], out)
+    content = json.loads((out / "report.json").read_text())
+    (out / "thesis.md").write_text("precious")
+    (out / "report.json").write_text(json.dumps({**content, "files": [*content["files"], "thesis.md", "report.old"]}))
+    (out / "report.old").write_text("")
+    write_report([folder], out)
+    assert (out / "thesis.md").read_text() == "precious" and not (out / "report.old").exists()
+
+
 def test_the_small_files_of_a_plan_say_the_same_and_name_no_path_of_the_machine(tmp_path, figures):
     out = tmp_path / "plan"
     one = plan(
@@ -296,7 +334,6 @@ def test_the_papers_figures_are_those_that_were_confirmed():
 def test_numbers_in_words():
     assert flops(1.3e15) == "1.3 P" and flops(None) == "–"
     assert [duration(value) for value in (25.66, 600, 9000, None)] == ["25.7 s", "10.0 min", "2.5 h", "–"]
-    assert tex("5 % ± a_b") == r"5 \% $\pm$ a\_b"
 
 
 def test_the_command_says_what_belongs_together(tmp_path, capsys):

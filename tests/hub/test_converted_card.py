@@ -12,7 +12,6 @@ from fresh_process import answer, run_fresh
 from golden_files import relative_error
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.check import python_snippets
 from hf_longseq.hub.convert import ConversionOptions, convert_checkpoint
 from hf_longseq.hub.converted_folder import read_converted
 from hf_longseq.hub.publish import publish
@@ -77,7 +76,7 @@ def test_a_checkpoint_without_a_head_is_checked_and_described_too(tmp_path):
     assert done.usage.startswith("from transformers import AutoModel\n")
     assert {"README.md", "conversion.json", "model.safetensors", "kernels.png"} <= set(done.files)
     card = (tmp_path / "built" / "README.md").read_text()
-    assert len(python_snippets(card)) == 3 and "\n\n\n\n" not in card and "{{" not in card
+    assert card.count("\n```python\n") == 3 and "\n\n\n\n" not in card and "{{" not in card
 
 
 def test_a_damaged_record_is_said_to_be_damaged(converted, capsys):

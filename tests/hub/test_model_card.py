@@ -1,6 +1,7 @@
 """The card says what the records say, the Hub's parser reads it back, and its snippets run."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -11,8 +12,8 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from fresh_process import answer, run_fresh
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.check import check_folder, python_snippets
-from hf_longseq.hub.model_card import comparable_rows, eval_results_file, pipeline_tag, render_card
+from hf_longseq.hub.check import check_folder
+from hf_longseq.hub.model_card import comparable_rows, eval_results_file, head_of, pipeline_tag, render_card, snippets
 from hf_longseq.hub.publish import _open, build_folder, publish
 from hf_longseq.hub.records import is_local_path, read_run, refuse_secrets, without_paths
 from toy_models import make_config
@@ -25,6 +26,11 @@ def built(runs, tmp_path_factory):
     for name in ("pretrained", "classifier"):
         build_folder(read_run(runs / name), home / name, f"org/{name}", "apache-2.0")
     return home
+
+
+def card_of(run, config):
+    """Text of the card of a run."""
+    return str(render_card(run, config, "org/name", "mit", [], snippets(config, head_of(config), "org/name")))
 
 
 @pytest.mark.parametrize("name, split", [("classifier", "test"), ("pretrained", "validation")])
@@ -72,20 +78,20 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     config = _open(run.folder, "run").config
     run = replace(run, metrics={**run.metrics, "train_examples": 100}, compared_by="accuracy", compared_as="s4")
     other = {**PLAN[0], "arch": "dlr", "mean": None, "std": None}
-    text = str(render_card(replace(run, comparison=[*PLAN, other]), config, "org/name", "mit", []))
+    text = card_of(replace(run, comparison=[*PLAN, other]), config)
     assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 0.75 ± 0.01 |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
     named = {**run.settings, "run": {**run.settings["run"], "init": "spt-masked"}}
-    assert "after self-pretraining" in str(render_card(replace(run, settings=named), config, "org/name", "mit", []))
+    assert "after self-pretraining" in card_of(replace(run, settings=named), config)
     assert "| s4, spt | 0 | 2 | 10 |" not in text  # other numbers of labels are in a table of their own
     assert "| labelled examples | scratch | spt |\n|---|---|---|\n| 10 | 0.3 ± 0.01 | 0.4 ± 0.01 |" in text
     assert "| 100 | 0.5 ± 0.01 | 0.75 ± 0.01 |" in text
     variant = replace(run, comparison=PLAN, compared_as="s4@init_normal=0.1")
     few = replace(run, comparison=PLAN[:2])
     for one in (variant, few):
-        assert "Label scarcity" not in str(render_card(one, config, "org/name", "mit", []))
+        assert "Label scarcity" not in card_of(one, config)
     # one seed has no deviation
     single = [{**row, "seeds": [0], "std": 0.0} for row in PLAN]
-    text = str(render_card(replace(run, comparison=single), config, "org/name", "mit", []))
+    text = card_of(replace(run, comparison=single), config)
     assert "| s4, spt | 0 | 2 | 100 | 0 | 0.75 |" in text and "| 100 | 0.5 | 0.75 |" in text
 
 
@@ -104,7 +110,7 @@ def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs,
     assert read_run(tmp_path / "runs" / "mine").comparison == []
     pretrained = read_run(tmp_path / "runs" / "s4-pretrain-s0")
     assert [row["init"] for row in comparable_rows(pretrained)] == ["scratch", "spt"]
-    text = str(render_card(pretrained, _open(pretrained.folder, "run").config, "org/name", "mit", []))
+    text = card_of(pretrained, _open(pretrained.folder, "run").config)
     assert "The comparison that went on from this run, at" in text
     assert "of test accuracy over seeds" in text and "test loss" not in text
 
@@ -114,7 +120,7 @@ def test_a_card_repeats_the_pretraining_with_its_seed_and_says_what_each_phase_t
     assert run.pretraining_seconds == json.loads((runs / "pretrained" / "metrics.json").read_text())["wall_seconds"]
     pretraining = {**run.pretraining, "run": {**run.pretraining["run"], "seed": 7}}
     config = _open(run.folder, "run").config
-    text = str(render_card(replace(run, pretraining=pretraining), config, "org/name", "mit", []))
+    text = card_of(replace(run, pretraining=pretraining), config)
     assert "hf-longseq pretrain --recipe pretraining.yaml --seed 7 --output_dir pretrained\n" in text
     took = f"{run.pretraining_seconds} seconds of self-pretraining and {run.metrics['wall_seconds']} seconds of"
     assert f"Compute: {took} fine-tuning on " in text
@@ -146,9 +152,9 @@ def test_the_same_run_gives_the_same_folder(runs, built, tmp_path):
 
 @pytest.mark.parametrize("name", ["classifier", "pretrained"])
 def test_every_snippet_runs_as_it_stands(built, tmp_path, name):
-    snippets = python_snippets((built / name / "README.md").read_text())
-    assert len(snippets) == 3
-    local = [code.replace(f'"org/{name}"', repr(str(built / name))) for code in snippets]
+    shown = re.findall(r"^```python\n(.*?)^```", (built / name / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(shown) == 3
+    local = [code.replace(f'"org/{name}"', repr(str(built / name))) for code in shown]
     answer(run_fresh("\n".join(code for code in local if "hf_longseq" not in code), tmp_path, hide_package=True))
     answer(run_fresh("\n".join(code for code in local if "hf_longseq" in code), tmp_path))
 
@@ -258,15 +264,3 @@ def test_files_of_others_are_not_replaced_by_a_build(runs, tmp_path):
 def test_publish_asks_for_a_run(capsys):
     assert main(["publish", "--repo_id", "org/name"]) == 2
     assert "publish needs the folder of a run" in capsys.readouterr().err
-
-
-def test_a_card_needs_jinja2(runs, monkeypatch):
-    import huggingface_hub.repocard as repocard
-
-    def missing(*args, **kwargs):
-        raise ImportError("jinja2")
-
-    monkeypatch.setattr(repocard.ModelCard, "from_template", missing)
-    run = read_run(runs / "classifier")
-    with pytest.raises(HfLongSeqError, match="pip install jinja2"):
-        render_card(run, _open(run.folder, "run").config, "org/name", "mit", [])

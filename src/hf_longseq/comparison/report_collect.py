@@ -16,7 +16,7 @@ import yaml
 from hf_longseq.comparison.report_read import CURVES, curves_of, find_plans, read_plan, results_of
 from hf_longseq.comparison.results import RESULTS
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import RESOLVED, write_whole
+from hf_longseq.training.run_folder import RESOLVED, refuse_links, write_whole
 
 # /home/me/x.csv, but not https://… or a/b/c
 ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
@@ -57,6 +57,7 @@ def collect_to(
     if (plan / RESOLVED).is_file():
         settings = portable(yaml.safe_load((plan / RESOLVED).read_text("utf-8")), plan)
         files[RESOLVED] = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
+    refuse_links(plan, "*.png")
     files |= {path.name: path.read_bytes() for path in sorted(plan.glob("*.png"))}
     _check_target(folder, plan, read.task)
     for file, content in files.items():

@@ -15,6 +15,8 @@ from typing import Any
 
 from hf_longseq.comparison.report_cells import Cells, Column
 from hf_longseq.comparison.report_read import Plan, curve_key, init_rank
+from hf_longseq.escaping import html
+from hf_longseq.training.run_folder import refuse_links
 
 # light and dark value of everything that has a colour; the names are CSS variables of the page
 PALETTE = {
@@ -114,6 +116,7 @@ def draw_all(cells: Cells) -> list[Figure]:
         panels = _curve_panels(plan, cells)
         kept = plan.folder / "learning_curves.png"
         if not panels and kept.is_file():
+            refuse_links(plan.folder, kept.name)
             caption = f"As drawn when the plan was run ({plan.label}); its curves were not kept as numbers."
             figures.append(Figure(name, f"{plan.name}: learning curves", caption, "", kept.read_bytes()))
         if panels:
@@ -142,6 +145,7 @@ def _figure(name: str, title: str, caption: str, draw: Callable, dark: bool = Fa
         "font.sans-serif": ["DejaVu Sans"],
         "font.size": 9.5,
         "svg.fonttype": "none",
+        "text.parse_math": False,  # a name may hold dollars
         "svg.hashsalt": name,
         "axes.linewidth": 0.8,
         "xtick.major.size": 0,
@@ -171,14 +175,11 @@ def _inline_svg(text: str, words: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     width, height, box = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt" viewBox="([^"]+)"', text).groups()
-    words = words.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    text = re.sub(
-        r"<svg[^>]*>",
+    head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" '
-        f'style="width:{float(width) * 4 / 3:.0f}px;max-width:100%;height:auto" role="img" aria-label="{words}">',
-        text,
-        count=1,
+        f'style="width:{float(width) * 4 / 3:.0f}px;max-width:100%;height:auto" role="img" aria-label="{html(words)}">'
     )
+    text = re.sub(r"<svg[^>]*>", lambda _: head, text, count=1)
     text = re.sub(r'<g id="[^"]+">', "<g>", text)
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
     text = re.sub(r"font: (bold |700 )?([\d.]+px) [^;\"]+", _page_font, text)

@@ -17,6 +17,7 @@ from typing import Any
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.results import PLAN, RESULTS, collect
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import cleaned
 from hf_longseq.metrics import METRICS
 from hf_longseq.training.recipe import architectures_of
 from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved
@@ -184,7 +185,7 @@ def results_of(folder: Path) -> Any:
 
 def read_plan(folder: Path, name: str | None = None) -> Plan:
     """Read one plan; `name` heads its column instead of its task's name."""
-    results = results_of(folder)
+    results = cleaned(results_of(folder))
     if not isinstance(results, dict) or not {"task", "metric", "rows"} <= set(results):
         raise HfLongSeqError(
             f"{folder / RESULTS} is not the result of a plan (task, metric and rows): name another folder."

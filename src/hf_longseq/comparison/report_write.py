@@ -7,6 +7,7 @@ Everything comes from the plans' `results.json` and `curves.json`, so the same f
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,16 +18,13 @@ from hf_longseq.comparison.report_figures import FONTS, PALETTE, draw_all
 from hf_longseq.comparison.report_read import read_plans
 from hf_longseq.comparison.report_sections import Section, sections
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import render
 from hf_longseq.training.run_folder import write_whole
 from hf_longseq.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 JSON, CURVES = "report.json", "curves.json"
 WRITER = "hf-longseq report"
-# LaTeX is full of the usual ones
-TEX_MARKS = {
-    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<", "variable_end_string": ">>",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,32 +119,9 @@ def _content(cells: Cells, command: str | None) -> dict[str, Any]:
 
 
 def _render(template: str, parts: list[Section], cells: Cells) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        autoescape=template.endswith(".html.jinja"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        **(TEX_MARKS if template.endswith(".tex.jinja") else {}),
-    )
-    environment.filters |= {"tex": tex, "md": lambda text: str(text).replace("|", "\\|").replace("\n", " ")}
     tasks = list(dict.fromkeys(plan.name for plan in cells.plans))
-    return environment.get_template(template).render(
-        sections=parts, title="; ".join(tasks), palette=PALETTE, fonts=FONTS, version=__version__
-    )
-
-
-def tex(text: str) -> str:
-    """Text as LaTeX sets it."""
-    special = {
-        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "−": "$-$", "–": "--", "×": r"$\times$",
-        "<": "$<$", ">": "$>$", "“": "``", "”": "''",
-    }  # fmt: skip
-    return "".join(special.get(letter, letter) for letter in text)
+    title = "; ".join(tasks)
+    return render(TEMPLATES / template, sections=parts, title=title, palette=PALETTE, fonts=FONTS, version=__version__)
 
 
 def _replace(folder: Path, files: dict[str, bytes]) -> None:
@@ -172,5 +147,5 @@ def _earlier(folder: Path) -> set[str]:
         names = {str(name) for name in found["files"]}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
-    # a name is only ever one that a report would write
-    return {name for name in names if ".." not in name and not Path(name).is_absolute()}
+    # whoever wrote that list chooses no other file of the folder
+    return {name for name in names if re.fullmatch(r"(report|curves)\.[a-z]+|figures/[\w-]+\.png", name)}

@@ -3,15 +3,16 @@
 """Opens a folder as a stranger would, before it is published: in a new process, offline, without this package.
 
 Every head that fits the model is loaded with the code in the folder, the outputs of the saved head are compared with
-those of the source, and the card's snippets are run.
+those of the source, and the snippets that this package wrote for the card are run. The card itself is not read: what
+it shows of records may be written by anybody.
 """
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -52,7 +53,7 @@ for auto, own in heads:
 for auto in processors:
     getattr(transformers, auto).from_pretrained(folder, trust_remote_code=True)
 for snippet in snippets:
-    exec(compile(snippet, "the card", "exec"), {})
+    exec(compile(snippet, "a snippet of the card", "exec"), {})
 """
 
 
@@ -67,13 +68,14 @@ def example_inputs(config) -> dict[str, torch.Tensor]:
 
 
 @torch.no_grad()
-def check_folder(folder: Path, source, repo_id: str) -> None:
+def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = ()) -> None:
     """Raise HfLongSeqError if the folder does not open by itself, or computes something else than `source`.
 
     Args:
         folder: The folder to be published.
         source: The model of the run.
-        repo_id: The name used in the card's snippets, replaced by the folder here.
+        repo_id: The name used in the snippets, replaced by the folder here.
+        snippets: Code that this package wrote for the card, and that needs no package.
     """
     config, own = source.config, type(source).__name__
     inputs = example_inputs(config)
@@ -83,18 +85,11 @@ def check_folder(folder: Path, source, repo_id: str) -> None:
     heads = [
         (auto, reference.endswith(f".{own}")) for auto, reference in config.auto_map.items() if _fits(auto, config)
     ]
-    card = (folder / "README.md").read_text(encoding="utf-8") if (folder / "README.md").is_file() else ""
-    snippets = [code for code in python_snippets(card) if "hf_longseq" not in code]
-    snippets = [code.replace(f'"{repo_id}"', repr(str(folder))) for code in snippets]
+    local = [code.replace(f'"{repo_id}"', repr(str(folder))) for code in snippets]
     with tempfile.TemporaryDirectory() as scratch:
         expected = Path(scratch) / "expected.safetensors"
         save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)
-        _run([str(folder), str(expected), heads, _processors(folder), snippets], scratch, repo_id)
-
-
-def python_snippets(card: str) -> list[str]:
-    """The Python blocks of a card."""
-    return re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
+        _run([str(folder), str(expected), heads, _processors(folder), local], scratch, repo_id)
 
 
 def _processors(folder: Path) -> list[str]:

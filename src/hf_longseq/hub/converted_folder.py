@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import cleaned
 from hf_longseq.hub.records import without_paths
 from hf_longseq.training import run_folder
 
@@ -44,13 +45,14 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
     """The record of a converted folder; None for a folder that no conversion made, or that is a run by now.
 
     Raises:
-        HfLongSeqError: If the record is damaged.
+        HfLongSeqError: If the record is damaged, or the folder holds a link out of it.
     """
     folder = Path(folder)
     if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None
+    run_folder.refuse_links(folder)
     try:
-        record = without_paths(run_folder.read_json(folder / CONVERSION))
+        record = without_paths(cleaned(run_folder.read_json(folder / CONVERSION)))
         damaged = not all(isinstance(record[name], str) for name in ("source", "sha256"))
     except (ValueError, KeyError, TypeError):
         damaged = True

@@ -3,6 +3,8 @@
 """A model card from a run's own records, through `templates/model_card.md.jinja`. Nothing in it is made up."""
 
 import re
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardDat
 from hf_longseq.comparison.results import RUNS
 from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import render
 from hf_longseq.hub.converted_folder import Converted
 from hf_longseq.hub.records import Run
 
@@ -41,7 +44,24 @@ def head_of(config) -> str:
     return name[name.index("For") :] if "For" in name else ""
 
 
-def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str]) -> ModelCard:
+@dataclass(frozen=True)
+class Snippets:
+    """Three pieces of code for a card; each runs as it stands.
+
+    Args:
+        use: The model, with the code in its repository.
+        package: The same with this package installed.
+        third: What else the model is good for.
+        third_title: What that is.
+    """
+
+    use: str
+    package: str
+    third: str
+    third_title: str
+
+
+def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str], code: Snippets) -> ModelCard:
     """Render the card and prove that the Hub's own parser reads the results back.
 
     Args:
@@ -50,9 +70,10 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
         repo_id: Where it will be published.
         license: Licence of the weights, as the Hub names it.
         pictures: Names of the pictures in the folder.
+        code: What `snippets` says of the model.
 
     Raises:
-        HfLongSeqError: If jinja2 is missing, or the metadata would not be understood.
+        HfLongSeqError: If the metadata would not be understood.
     """
     head, task, name = head_of(config), run.settings["data"]["task"], repo_id.split("/")[-1]
     pipeline = pipeline_tag(task, config, head)
@@ -77,7 +98,7 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
             for metric, value in run.scores.items()
         ],
     )
-    card = _rendered(data, card_fields(run, config, repo_id, pictures))
+    card = _rendered(data, {**card_fields(run, config, repo_id, pictures), "snippets": code})
     again = ModelCard(str(card)).data
     if again.eval_results != data.eval_results or again.license != license or again.library_name != "transformers":
         raise HfLongSeqError(
@@ -86,7 +107,9 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
     return card
 
 
-def render_converted_card(converted: Converted, model, repo_id: str, license: str, pictures: list[str]) -> ModelCard:
+def render_converted_card(
+    converted: Converted, model, repo_id: str, license: str, pictures: list[str], code: Snippets
+) -> ModelCard:
     """Render the card of weights that were trained elsewhere: it says where they come from, and claims no results."""
     config = model.config
     head = head_of(config)
@@ -100,7 +123,8 @@ def render_converted_card(converted: Converted, model, repo_id: str, license: st
     arch = NAMES.get(config.model_type.removeprefix("longseq_"), config.model_type)
     fields = {
         **described(config, arch, model.num_parameters()),
-        **snippets(config, head, repo_id, has_classifier=converted.record.get("classifier", False)),
+        "snippets": code,
+        "spt": "",
         "model_name": repo_id.split("/")[-1],
         "summary": (
             f"{arch} whose weights hf-longseq converted from a checkpoint of the official code of the paper cited "
@@ -118,10 +142,7 @@ def render_converted_card(converted: Converted, model, repo_id: str, license: st
 
 
 def _rendered(data: ModelCardData, fields: dict[str, Any]) -> ModelCard:
-    try:
-        return ModelCard.from_template(data, template_path=str(TEMPLATE), **fields)
-    except ImportError as error:
-        raise HfLongSeqError("a model card needs jinja2: pip install jinja2.") from error
+    return ModelCard(render(TEMPLATE, card_data=data.to_yaml(), **fields))
 
 
 def hub_dataset(run: Run) -> str | None:
@@ -168,6 +189,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
     about = describe_data(run)
     splits = run.data.get("splits", {})
     return {
+        "conversion": None,
         "model_name": repo_id.split("/")[-1],
         "summary": summary(run, head, NAMES.get(arch, arch)),
         **described(config, NAMES.get(arch, arch), metrics.get("num_parameters", 0)),
@@ -180,7 +202,6 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         else "yes; its settings were not kept"
         if from_spt
         else "",
-        **snippets(config, head, repo_id),
         "scores": {name: f"{value:.4g}" for name, value in run.scores.items()},
         "split": run.split,
         "num_examples": splits.get(run.split, {}).get("num_examples", "?"),
@@ -202,7 +223,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None and name != unused},
         "compute": compute(run),
         "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
-        "environment": run.environment,
+        "environment": dict.fromkeys(("hf_longseq", "commit", "torch", "transformers"), "") | run.environment,
         "limits": limits(run, config, head),
     }
 
@@ -292,14 +313,14 @@ def describe_data(run: Run) -> dict[str, Any]:
 
 def commands(run: Run) -> str:
     """The commands that repeat the run from the files of the repository."""
-    seed = run.settings["run"].get("seed", 0)
+    seed = shlex.quote(str(run.settings["run"].get("seed", 0)))
     if run.phase == "pretrain":
         return f"hf-longseq pretrain --recipe resolved.yaml --seed {seed} --output_dir pretrained"
     if run.settings["run"].get("init_weights") is None:
         return f"hf-longseq finetune --recipe resolved.yaml --from_scratch --seed {seed} --output_dir classifier"
     first = ""
     if run.pretraining:
-        own = run.pretraining["run"].get("seed", 0)
+        own = shlex.quote(str(run.pretraining["run"].get("seed", 0)))
         first = f"hf-longseq pretrain --recipe pretraining.yaml --seed {own} --output_dir pretrained\n"
     options = f"--init_from pretrained --seed {seed} --output_dir classifier"
     return f"{first}hf-longseq finetune --recipe resolved.yaml {options}"
@@ -331,9 +352,9 @@ def bidirectional_limit(config) -> list[str]:
     return ["Bidirectional: it needs the whole sequence and can neither stream nor generate."] * config.bidirectional
 
 
-def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> dict[str, str]:
-    """Three pieces of code for the card; each runs as it stands. A checkpoint of another head may hold a classifier
-    too."""
+def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> Snippets:
+    """The code for a card, of the configuration's own numbers and the repository's name alone: nothing that a record
+    says can be in it. A checkpoint of another head may hold a classifier too."""
     if config.input_type == "tokens":
         example = f'inputs = {{"input_ids": torch.arange(64)[None] % {config.vocab_size}}}'
     else:
@@ -368,12 +389,7 @@ def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> d
         f'model = {auto}.from_pretrained("{repo_id}")',
     ]
     third, title = _third(config, head, repo_id, example.split("\n")[0], has_classifier)
-    return {
-        "snippet_use": "\n".join(use),
-        "snippet_package": "\n".join(package),
-        "snippet_third": "\n".join(third),
-        "third_title": title,
-    }
+    return Snippets("\n".join(use), "\n".join(package), "\n".join(third), title)
 
 
 def _third(config, head: str, repo_id: str, example: str, has_classifier: bool) -> tuple[list[str], str]:

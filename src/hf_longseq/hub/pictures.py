@@ -19,6 +19,7 @@ def draw(run: Run | None, model, folder: Path) -> list[str]:
     except ImportError:
         return []
     matplotlib.use("Agg")
+    matplotlib.rcParams["text.parse_math"] = False  # a metric may have any name
     from matplotlib import pyplot
 
     figures = {CURVE: run and _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}

@@ -10,11 +10,15 @@ a whole model or none, and publishing again changes what has changed.
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import HfApi, get_token, snapshot_download
 from huggingface_hub.errors import StrictDataclassError
+from jinja2 import TemplateError
 from safetensors.torch import load_file
 from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import SAFE_WEIGHTS_NAME
@@ -24,7 +28,14 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import pictures
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.converted_folder import CONVERSION, Converted, read_converted
-from hf_longseq.hub.model_card import eval_results_file, head_of, render_card, render_converted_card
+from hf_longseq.hub.model_card import (
+    Snippets,
+    eval_results_file,
+    head_of,
+    render_card,
+    render_converted_card,
+    snippets,
+)
 from hf_longseq.hub.records import PROCESSOR_FILES, Run, read_run, refuse_secrets, without_paths
 from hf_longseq.hub.repository import (
     add_to_collection,
@@ -37,6 +48,12 @@ from hf_longseq.hub.repository import (
     upload,
 )
 from hf_longseq.training import run_folder
+
+# The code that a processor of ours may bring, by the Auto class that opens it.
+PROCESSOR_CODE = {
+    "AutoFeatureExtractor": "feature_extraction_longseq.LongSeqFeatureExtractor",
+    "AutoImageProcessor": "image_processing_longseq.LongSeqImageProcessor",
+}
 
 
 @dataclass(frozen=True)
@@ -95,9 +112,9 @@ def publish(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / repo_id.split("/")[-1]
         full_name = repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}"
-        source = build_folder(records, folder, full_name, license)
+        source, code = build_folder(records, folder, full_name, license)
         refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
-        check_folder(folder, source, full_name)
+        check_folder(folder, source, full_name, (code.use, code.third))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if output_dir is not None:
             _keep(folder, Path(output_dir))
@@ -143,7 +160,6 @@ def refresh_code(
                 revision=revision,
                 local_dir=folder,
                 token=token,
-                # not its card: the check would run the code in it, which anybody may have written
                 allow_patterns=["*.json", "*.safetensors"],
             )
         shutil.rmtree(folder / ".cache", ignore_errors=True)
@@ -155,7 +171,7 @@ def refresh_code(
                 if path.suffix == ".py" or path.name == "config.json":
                     shutil.copyfile(path, folder / path.name)
         copy_processor_code(folder)
-        check_folder(folder, source, full_name)
+        check_folder(folder, source, full_name, (snippets(source.config, head_of(source.config), full_name).use,))
         code = {path.name for path in folder.iterdir()} - before | {"config.json"}
         for name in before - {"config.json"}:
             (folder / name).unlink()
@@ -169,13 +185,14 @@ def refresh_code(
         return Publication(full_name, f"{api.endpoint}/{full_name}", commit, files, usage)
 
 
-def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str):
-    """Fill a new folder with everything that is published; returns the model.
+def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str) -> tuple[Any, Snippets]:
+    """Fill a new folder with everything that is published; returns the model, and the code that its card shows.
 
     The processing files of the run are taken over by name; everything else is written anew.
     """
     folder.mkdir(parents=True)
     source = _open(run.folder, str(run.folder))
+    head = head_of(source.config)
     if isinstance(run, Converted):
         # a converted file may hold the tensors of a second head
         weights = run.folder / SAFE_WEIGHTS_NAME
@@ -185,14 +202,33 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     copy_processor(run.folder, folder)
     if isinstance(run, Converted):
         run_folder.write_json(folder / CONVERSION, run.record)
-        card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder))
+        code = snippets(source.config, head, repo_id, has_classifier=run.record.get("classifier") is True)
+        with _records_fit_together(run.folder):
+            card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder), code)
     else:
-        _write_records(run, folder)
-        card = render_card(run, source.config, repo_id, license, pictures.draw(run, source, folder))
+        code = snippets(source.config, head, repo_id)
+        with _records_fit_together(run.folder):
+            _write_records(run, folder)
+            card = render_card(run, source.config, repo_id, license, pictures.draw(run, source, folder), code)
     run_folder.write_whole(folder / "README.md", str(card))
     for path in folder.rglob("*"):
         path.chmod(0o644 if path.is_file() else 0o755)  # safetensors come out readable by their owner alone
-    return source
+    return source, code
+
+
+@contextmanager
+def _records_fit_together(folder: Path) -> Iterator[None]:
+    """Say which folder it is whose records lack something, or hold words where a number belongs."""
+    try:
+        yield
+    except HfLongSeqError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, TemplateError) as error:
+        reason = " ".join(str(error).split())
+        raise HfLongSeqError(
+            f"the records of {folder} do not fit together ({type(error).__name__}: {reason}): restore them, or repeat "
+            "the command that made it."
+        ) from error
 
 
 def _write_records(run: Run, folder: Path) -> None:
@@ -226,15 +262,15 @@ def copy_processor_code(folder: Path) -> None:
     code = Path(models.__file__).parent
     for name in PROCESSOR_FILES:
         named = run_folder.read_json(folder / name).get("auto_map", {}) if (folder / name).is_file() else {}
-        modules = {
-            str(one).split(".")[0]
-            for value in named.values()
-            for one in ([value] if isinstance(value, str) else value)
-        }
-        for module in (code / f"{module}.py" for module in sorted(modules)):
-            if module.is_file():
-                for path in (module, *map(Path, get_relative_import_files(module))):
-                    shutil.copyfile(path, folder / path.name)
+        for auto, value in named.items():
+            if value != PROCESSOR_CODE.get(auto):
+                raise HfLongSeqError(
+                    f"{name} names code that is not this package's (auto_map: {auto} = {value!r}): remove it, or use "
+                    "push_to_hub of the model itself."
+                )
+            module = code / f"{value.split('.')[0]}.py"
+            for path in (module, *map(Path, get_relative_import_files(module))):
+                shutil.copyfile(path, folder / path.name)
         if named:
             config = run_folder.read_json(folder / "config.json")
             config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **named}.items()))
@@ -245,8 +281,9 @@ def _open(folder: Path, name: str):
     """The model of a folder under the head it was saved with, by this package's code."""
     held = run_folder.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     known = {config_class.model_type for config_class, _ in models.ARCHITECTURES.values()}
-    saved = getattr(models, (held.get("architectures") or [""])[0], None)
-    if held.get("model_type") not in known or saved is None:
+    named = (held.get("architectures") or [""])[0]
+    saved = getattr(models, named) if named in models.__all__ else None
+    if held.get("model_type") not in known or not hasattr(saved, "from_pretrained"):
         raise HfLongSeqError(
             f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
             "give another run or repository, or use push_to_hub of the model itself."

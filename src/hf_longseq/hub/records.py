@@ -11,6 +11,7 @@ from typing import Any
 from hf_longseq.comparison.execute import BEST
 from hf_longseq.comparison.results import PLAN, RESULTS
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import cleaned
 from hf_longseq.training import run_folder
 
 # Files of a tokenizer or processor, which belong to a model wherever it goes.
@@ -75,9 +76,10 @@ def read_run(folder: str | os.PathLike) -> Run:
     """Read and clean the records of a finished run.
 
     Raises:
-        HfLongSeqError: If the folder holds no run, an unfinished one, or one without metrics.
+        HfLongSeqError: If the folder holds no run, an unfinished one, one without metrics, or a link out of it.
     """
     folder = Path(folder)
+    run_folder.refuse_links(folder)
     if (folder / RESULTS).is_file():
         one = folder / BEST if (folder / BEST).is_dir() else folder / "runs" / "NAME"
         raise HfLongSeqError(f"{folder} is a comparison: publish one of its models, such as {one}.")
@@ -101,15 +103,15 @@ def read_run(folder: str | os.PathLike) -> Run:
     rows, metric, arch = _comparison(folder, settings)
     return Run(
         folder=folder,
-        settings=without_paths(settings),
-        pretraining=without_paths(pretraining),
-        metrics=without_paths(metrics),
-        data=without_paths(_record(folder, run_folder.DATA)),
-        environment=without_paths(_record(folder, run_folder.ENVIRONMENT)),
+        settings=_public(settings),
+        pretraining=_public(pretraining),
+        metrics=_public(metrics),
+        data=_public(_record(folder, run_folder.DATA)),
+        environment=_public(_record(folder, run_folder.ENVIRONMENT)),
         history=_record(folder, run_folder.HISTORY) or [],
-        comparison=rows,
-        compared_by=metric,
-        compared_as=arch,
+        comparison=_public(rows),
+        compared_by=_public(metric),
+        compared_as=_public(arch),
         pretraining_seconds=_record(start, run_folder.METRICS).get("wall_seconds") if start else None,
     )
 
@@ -133,6 +135,10 @@ def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, 
     if arch is None or results.get("task") != settings["data"]["task"]:
         return [], None, None
     return results["rows"], results["metric"], arch
+
+
+def _public(record: Any) -> Any:
+    return without_paths(cleaned(record))
 
 
 def without_paths(value: Any) -> Any:

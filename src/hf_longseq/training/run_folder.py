@@ -278,6 +278,21 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
     return None if old == new else f"{where} is {old} there, {new} here"
 
 
+def refuse_links(folder: str | os.PathLike, pattern: str = "*") -> None:
+    """Raise if a link in a folder leads out of it: what it names would be given away under a harmless name.
+
+    Raises:
+        HfLongSeqError: Names the link and where it leads.
+    """
+    folder = Path(folder)
+    for path in sorted(folder.rglob(pattern)):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+            raise HfLongSeqError(
+                f"{path} is a link that leaves its folder (to {os.readlink(path)}): put the file itself in its place, "
+                "or remove the link."
+            )
+
+
 def path_from(run: str | os.PathLike, other: str | os.PathLike) -> str:
     """How a run names another folder: relative to itself if both lie in one folder, which then may move; else in full.
 
@@ -297,7 +312,7 @@ def started_from(run: str | os.PathLike, settings: dict) -> Path | None:
     # The second place is that of a run copied out of its comparison; the last is how older runs were recorded.
     beside = Path(os.path.normpath(Path(run, recorded)))
     for place in (beside, Path(run).parent / "runs" / beside.name, Path(recorded)):
-        if place.is_dir() and weights_hash(place) == settings["run"].get("init_weights"):
+        if any(place.glob("*.safetensors")) and weights_hash(place) == settings["run"].get("init_weights"):
             return place
     return None
 
