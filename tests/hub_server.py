@@ -29,12 +29,14 @@ BODY_BEFORE_CUT = 1 << 16
 
 @dataclass
 class Fault:
-    """Makes requests fail: `status` is an HTTP status, or "cut" to drop the connection in the middle of the body."""
+    """Makes requests fail: `status` is an HTTP status, or "cut" to drop the connection in the middle of the body, or
+    "lost" to do what is asked and drop the connection before the answer. The first `skip` requests are let through."""
 
     method: str
     path: str
     status: int | str = 500
     times: int = 1
+    skip: int = 0
 
 
 class HubServer:
@@ -116,7 +118,14 @@ class HubServer:
         self.requests.append(f"{request.method} {request.path_qs}")
         for fault in self.faults:
             if fault.times and fault.method == request.method and re.search(fault.path, request.path):
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
                 fault.times -= 1
+                if fault.status == "lost":
+                    await handler(request)
+                    request.transport.abort()
+                    return web.Response()
                 if fault.status == "cut":
                     await request.content.read(BODY_BEFORE_CUT)
                     request.transport.abort()

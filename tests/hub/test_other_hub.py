@@ -29,8 +29,8 @@ def refused(call, *args):
     raise AssertionError("not refused")
 
 def published(message):
-    with said_in_one_sentence(name, api):
-        assert make_repository(api, name, private=False) == f"{api.endpoint}/{name}"
+    with said_in_one_sentence(name, api) as told:
+        assert make_repository(api, name, False, told) == f"{api.endpoint}/{name}"
         present = files_of(api, name, None)
         refuse_other_architecture(api, name, None, "longseq_s4", present)
         commit = upload(api, folder, name, None, message, present)
@@ -46,7 +46,7 @@ published("second")
 (folder / "modeling_3.py").unlink()
 (folder / "README.md").write_text("---\\nlicense: mit\\n---\\n# Again")
 published("third")
-said = refused(make_repository, api, name, True)
+said = refused(make_repository, api, name, True, Told())
 assert "exists and is public" in said, said
 said = refused(refuse_other_architecture, api, name, None, "longseq_dlr", files_of(api, name, None))
 assert "holds a longseq_s4 model" in said, said

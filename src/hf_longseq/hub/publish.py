@@ -41,6 +41,7 @@ from hf_longseq.hub.repository import (
     add_to_collection,
     check_name,
     files_of,
+    make_branch,
     make_repository,
     refuse_other_architecture,
     said_in_one_sentence,
@@ -121,10 +122,10 @@ def publish(
         usage = _usage(full_name, head_of(source.config), revision)
         if dry_run:
             return Publication(full_name, None, None, files, usage)
-        with said_in_one_sentence(full_name, api):
-            url = make_repository(api, full_name, private)
+        with said_in_one_sentence(full_name, api) as told:
+            url = make_repository(api, full_name, private, told)
             if revision is not None:
-                api.create_branch(full_name, branch=revision, exist_ok=True)
+                make_branch(api, full_name, revision, told)
             present = files_of(api, full_name, revision)
             refuse_other_architecture(api, full_name, revision, source.config.model_type, present)
             commit = upload(api, folder, full_name, revision, _message(records), present)

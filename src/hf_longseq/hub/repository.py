@@ -9,6 +9,7 @@ that the client itself understands, and what the client cannot make out is looke
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
@@ -23,13 +24,17 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils.sha import git_hash, sha_fileobj
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
 
 # The base of all errors of the client's HTTP library, whose name changes between releases of the client.
 CLIENT_ERROR = HfHubHTTPError.__bases__[0]
+# What may be raised although the server did what was asked of it: the answer was lost on its way.
+LOST = (CLIENT_ERROR, OSError, RuntimeError)
 # What an earlier publication may have left that is not in the new folder.
 OURS = (
     "configuration_",
@@ -61,15 +66,25 @@ def sign_in(api: HfApi) -> str:
         return api.whoami()["name"]
 
 
-def make_repository(api: HfApi, repo_id: str, private: bool) -> str:
+@dataclass
+class Told:
+    """What is known of a repository, should the next request fail."""
+
+    state: str = "was not changed"
+
+
+def make_repository(api: HfApi, repo_id: str, private: bool, told: Told) -> str:
     """Make a repository if there is none; returns its address."""
     held = _info(api, repo_id)
     if held is None:
+        told.state = "may have been created, and is empty then"
         try:
             api.create_repo(repo_id, private=private, exist_ok=True)
-        except (KeyError, ValueError):  # an answer that says its address in another way, or not at all
+        except (KeyError, ValueError, *LOST):  # the answer says its address in another way, or did not arrive
             if _info(api, repo_id) is None:
+                told.state = "was not created"
                 raise
+        told.state = "was created and is empty"
     elif private and not held.private:
         raise HfLongSeqError(
             f"{repo_id} exists and is public, and --private is for new repositories: choose another repo_id, or make "
@@ -121,6 +136,12 @@ def refuse_other_architecture(
         )
 
 
+def make_branch(api: HfApi, repo_id: str, revision: str, told: Told) -> None:
+    """Make a branch if there is none of that name."""
+    told.state += f" (apart from the branch {revision}, which may be new)"
+    api.create_branch(repo_id, branch=revision, exist_ok=True)
+
+
 def upload(
     api: HfApi,
     folder: Path,
@@ -130,7 +151,10 @@ def upload(
     present: list[str],
     stale: tuple[str, ...] = (".py", ".safetensors"),
 ) -> str:
-    """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit."""
+    """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit.
+
+    Where no answer comes, the branch is asked whether the commit was made before it counts as failed.
+    """
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
     gone = [name for name in present if name not in paths and name.startswith(OURS) and name.endswith(stale)]
 
@@ -140,9 +164,9 @@ def upload(
         before = api.model_info(repo_id, revision=revision).sha
         try:
             return api.create_commit(repo_id, operations, commit_message=message, revision=revision).oid
-        except ValueError:  # the commit was made, and the answer gives its address in another way
-            after = api.model_info(repo_id, revision=revision).sha
-            if after == before:
+        except (ValueError, *LOST) as error:  # the answer says the address in another way, or did not arrive
+            after = _commit_made(api, repo_id, revision, before, paths, error)
+            if after is None:
                 raise
             return after
 
@@ -159,6 +183,40 @@ def upload(
         constants.HF_HUB_DISABLE_XET = False
 
 
+def _commit_made(
+    api: HfApi, repo_id: str, revision: str | None, before: str, paths: dict[str, Path], error: Exception
+) -> str | None:
+    """The commit that holds exactly these files, if there is one although its answer was lost.
+
+    Raises:
+        HfLongSeqError: If nobody can say, or the branch holds other files than before and than these.
+    """
+    again = "give the command again, which writes only what is missing"
+    try:
+        after = api.model_info(repo_id, revision=revision).sha
+        held = {file.path: file for file in api.get_paths_info(repo_id, list(paths), revision=after)}
+    except LOST:
+        raise HfLongSeqError(
+            f"the connection to {api.endpoint} failed while {repo_id} was written ({type(error).__name__}), and again "
+            f"when asked whether it was, so it may hold the new files or the old ones: {again}."
+        ) from error
+    if after == before:
+        return None
+    if not all(name in held and _same_content(path, held[name]) for name, path in paths.items()):
+        raise HfLongSeqError(
+            f"the connection to {api.endpoint} failed ({type(error).__name__}), and meanwhile {repo_id} was changed "
+            f"by another commit, {after}: {again}."
+        ) from error
+    return after
+
+
+def _same_content(path: Path, held: RepoFile) -> bool:
+    if held.lfs is None:
+        return git_hash(path.read_bytes()) == held.blob_id
+    with open(path, "rb") as file:
+        return sha_fileobj(file).hex() == held.lfs.sha256
+
+
 def add_to_collection(api: HfApi, title: str, repo_id: str, private: bool) -> None:
     """Add a repository to a collection of its owner, which is made if it does not exist."""
     made = api.create_collection(title, namespace=repo_id.split("/")[0], private=private, exists_ok=True)
@@ -166,10 +224,12 @@ def add_to_collection(api: HfApi, title: str, repo_id: str, private: bool) -> No
 
 
 @contextmanager
-def said_in_one_sentence(repo_id: str, api: HfApi, state: str = "was not changed") -> Iterator[None]:
-    """Turn what the client raises into one sentence that says what to do; `state` is that of the repository then."""
+def said_in_one_sentence(repo_id: str, api: HfApi, state: str = Told.state) -> Iterator[Told]:
+    """Turn what the client raises into one sentence that says what to do, and in which state the repository is then:
+    `state`, until the object that is yielded says otherwise."""
+    told = Told(state)
     try:
-        yield
+        yield told
     except HfLongSeqError:
         raise
     except LocalTokenNotFoundError as error:
@@ -185,14 +245,14 @@ def said_in_one_sentence(repo_id: str, api: HfApi, state: str = "was not changed
     except (CLIENT_ERROR, LocalEntryNotFoundError, OSError, RuntimeError) as error:
         cause = error.__cause__ or error if isinstance(error, (RuntimeError, LocalEntryNotFoundError)) else error
         if isinstance(cause, HfHubHTTPError):
-            raise HfLongSeqError(_refusal(repo_id, api, cause, state)) from error
+            raise HfLongSeqError(_refusal(repo_id, api, cause, told.state)) from error
         raise HfLongSeqError(
-            f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} {state}: "
+            f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} {told.state}: "
             "give the command again."
         ) from error
     except (ValueError, KeyError) as error:  # of the client: files that the server refuses, answers it cannot read
         reason = " ".join(str(error).split())[:300].rstrip(".")
-        raise HfLongSeqError(f"{api.endpoint} did not accept {repo_id}, which {state}: {reason}.") from error
+        raise HfLongSeqError(f"{api.endpoint} did not accept {repo_id}, which {told.state}: {reason}.") from error
 
 
 def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError, state: str) -> str:
