@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hf_longseq.comparison.results import Book, collect, results_table
+from hf_longseq.comparison.results import PlanResults, collect, results_table
 from hf_longseq.errors import HfLongSeqError
 
 
@@ -60,12 +60,12 @@ def test_a_point_at_which_a_seed_failed_gives_way_to_one_that_all_seeds_finished
 def test_nothing_is_scored_on_test_before_all_points_have_ended(tmp_path):
     plan(tmp_path, a=({"lr": 0.1}, 0, 0.5, None), b=({"lr": 0.2}, 0, None, None))
     runs = json.loads((tmp_path / "plan.json").read_text())["runs"]
-    assert Book(tmp_path, runs, "accuracy").unscored() == []
+    assert PlanResults(tmp_path, runs, "accuracy").unscored() == []
     results = collect(tmp_path)
     assert results["rows"] == [] and results["unfinished"] == ["runs/b"]
     assert "unfinished: runs/b" in results_table(results)
     (tmp_path / "runs" / "b" / "failed.json").write_text('{"error": "loss is nan", "step": 1}')
-    assert Book(tmp_path, runs, "accuracy").unscored() == ["a"]
+    assert PlanResults(tmp_path, runs, "accuracy").unscored() == ["a"]
 
 
 def test_results_are_written_on_demand(tmp_path):

@@ -31,7 +31,7 @@ from hf_longseq.comparison.plan import (
     parse_grid,
     pretrains,
 )
-from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, Book, collect, results_table
+from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect, results_table
 from hf_longseq.comparison.settings import (
     admit_extension,
     base_recipes,
@@ -208,7 +208,7 @@ def _carry_out(
         # of several processes, one may fail alone, and the others would wait for it in the next run
         work = Work(output_dir, {run.name: run for run in runs}, keep_going and distributed.count() == 1)
         _do(work, [("train", run) for run in runs], jobs, told, data)
-        unscored = distributed.by_main(lambda: Book(output_dir, records, spec.metric).unscored())
+        unscored = distributed.by_main(lambda: PlanResults(output_dir, records, spec.metric).unscored())
         _do(work, [("score", work.runs[name]) for name in unscored], jobs, told, data)
         return Comparison(output_dir, distributed.by_main(lambda: collect(output_dir, write=True)))
 

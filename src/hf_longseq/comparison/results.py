@@ -1,8 +1,41 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""From the run folders of a comparison to its `results.json`: the choice among grid points, budgets, what failed.
+"""From the run folders of a comparison to its `results.json`: the chosen settings, budgets, convergence, failures.
 
 Reads only what the runs left on disk, so it works while a comparison is under way, and on one that was killed.
+
+`results.json` holds `task`, `metric`, `rows`, `candidates`, `failed`, `unfinished` and `environment`. A row:
+
+    arch, init, fraction    what it is; `init` may have words: `scratch-tied@flops`, `spt-causal@direction=one`
+    objective               "masked" or "causal"; null from scratch
+    grid                    the grid point that validation chose, {} without a grid
+    tuning                  null, or how it was chosen by seeds that no row reports: {"seeds": [...], "points": n,
+                            "steps", "examples_seen", "flops", "wall_seconds": the cost of the search for this arm}
+    seeds, values           reported seeds and their test scores; `mean` and `std` over them (std 0.0 for one seed)
+    validation_values, validation_mean          the same on the validation split
+    validation_examples, test_examples          sizes of the two splits
+    subset_seeds            per seed, the seed of the labelled subset: arms with equal lists may be paired by seed
+    train_examples          labelled examples
+    pretrain_examples       inputs that pretraining read; 0 from scratch
+    protocol                "labels scarce": pretraining read more inputs than there are labels;
+                            "data scarce": it read inputs of the labelled subset only; "full": all labels and inputs
+                            are used; null from scratch, where one row stands beside arms of every protocol
+    scratch                 `init` of the row from scratch with the same fine-tuned architecture; null if not planned
+    scratch_tied            `init` of the rows from scratch with the budget of this one, a list, [] if not planned
+    tie                     of a `scratch-tied` row, the tied quantity: "epochs", "steps" or "flops"; else null
+    num_parameters          of the fine-tuned model
+    evaluations             validation scores that the best checkpoint was chosen from; equal in all arms of a group
+    pretrain_steps, finetune_steps, steps       optimiser steps of each phase and in all
+    pretrain_epochs, finetune_epochs, epochs    passes: of pretraining over its inputs, of fine-tuning over the
+                                                labels, and all examples seen divided by the number of labels
+    pretrain_flops, finetune_flops, flops       counted operations, null where they cannot be counted
+    examples_seen           examples of all steps of both phases
+    converged               per seed: true, false, or null where a third was never evaluated
+    wall_seconds            mean over the seeds, both phases
+    runs, pretrain_runs     folders of the runs
+
+A run has converged when the best validation score of the last third of its training exceeds that of the middle third
+by no more than one standard error, or when its training loss ended below 0.01.
 """
 
 import os
@@ -11,6 +44,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hf_longseq.comparison.convergence import has_converged
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import PERCENT, greater_is_better
 from hf_longseq.training import run_folder
@@ -31,30 +65,28 @@ def collect(output_dir: str | os.PathLike, *, write: bool = False) -> dict[str, 
         write: Also write them to `results.json`.
 
     Returns:
-        The content of `results.json`: `rows` (an architecture, initialisation and fraction each, with the grid point
-        that validation chose and its test scores), `candidates` (every grid point), `failed`, `unfinished` and
-        `environment`. A row appears once a run of it has a test score.
+        The content of `results.json`, described above. A row appears once a run of it has a test score.
     """
     output_dir = Path(output_dir)
     if not (output_dir / PLAN).is_file():
         raise HfLongSeqError(f"{output_dir} holds no {PLAN}: give the output_dir of a comparison.")
     plan = run_folder.read_json(output_dir / PLAN)
-    book = Book(output_dir, plan["runs"], plan["metric"])
+    found = PlanResults(output_dir, plan["runs"], plan["metric"])
     results = {
         "task": plan["task"],
         "metric": plan["metric"],
-        "rows": [row for group in book.groups() if (row := book.row(group))],
-        "candidates": [candidate for group in book.groups() for candidate in book.candidates(group)],
-        "failed": book.failures(),
-        "unfinished": [f"{RUNS}/{name}" for name in book.unfinished()],
-        "environment": book.environment(),
+        "rows": [row for group in found.groups() if (row := found.row(group))],
+        "candidates": [candidate for group in found.groups() for candidate in found.candidates(group)],
+        "failed": found.failures(),
+        "unfinished": [f"{RUNS}/{name}" for name in found.unfinished()],
+        "environment": found.environment(),
     }
     if write:
         run_folder.write_json(output_dir / RESULTS, results)
     return results
 
 
-class Book:
+class PlanResults:
     """What the folders of a plan's runs say, read once."""
 
     def __init__(self, output_dir: Path, runs: list[Record], metric: str):
@@ -86,13 +118,15 @@ class Book:
         return list(groups.values())
 
     def points(self, group: list[Record]) -> list[list[Record]]:
-        """The runs of each grid point of a group: one per seed."""
+        """The runs of each grid point among which the choice is made: those that tune, if the plan has such."""
         points: dict[str, list[Record]] = {}
+        tuning = any(run.get("tuning") for run in group)
         for run in group:
-            points.setdefault(repr(run["grid"]), []).append(run)
+            if bool(run.get("tuning")) == tuning:
+                points.setdefault(repr(run["grid"]), []).append(run)
         return list(points.values())
 
-    def chosen(self, group: list[Record]) -> list[Record]:
+    def best_point(self, group: list[Record]) -> list[Record]:
         """The runs of the point with the best validation mean; one that all seeds finished comes before others."""
 
         def rank(runs: list[Record]) -> tuple:
@@ -100,6 +134,11 @@ class Book:
             return len(values), self.sign * statistics.fmean(values) if values else float("-inf")
 
         return max(self.points(group), key=rank)
+
+    def chosen(self, group: list[Record]) -> list[Record]:
+        """The runs to report: all seeds of the best point, without those that tuned."""
+        grid = self.best_point(group)[0]["grid"]
+        return [run for run in group if run["grid"] == grid and not run.get("tuning")]
 
     def decided(self, group: list[Record]) -> bool:
         """Whether every run of the group has ended, so that the choice stands."""
@@ -126,7 +165,7 @@ class Book:
         ]  # fmt: skip
 
     def candidates(self, group: list[Record]) -> list[Record]:
-        chosen = self.chosen(group)
+        best = self.best_point(group)
         candidates = []
         for runs in self.points(group):
             values = self.validation(runs)
@@ -136,7 +175,7 @@ class Book:
                     "seeds": [run["seed"] for run in runs if self.metrics[run["name"]]],
                     "validation_values": values,
                     "validation_mean": statistics.fmean(values) if values else None,
-                    "selected": bool(values) and runs == chosen,
+                    "selected": bool(values) and runs == best,
                 }
             )
         return candidates
@@ -146,37 +185,93 @@ class Book:
         runs = [run for run in self.chosen(group) if "test" in (self.metrics[run["name"]] or {})]
         if not runs:
             return None
+        first = runs[0]
         found = [self.metrics[run["name"]] for run in runs]
-        pretrained = list(dict.fromkeys(run["pretrained"] for run in runs if run["pretrained"]))
-        before = [self.metrics[run["pretrained"]] for run in runs if run["pretrained"]]
         values = [metrics["test"][self.metric] for metrics in found]
         validation = self.validation(runs)
-        seconds = sum(metrics["wall_seconds"] for metrics in found + before) / len(runs)
-        phases = [found[0], *before[:1]]
-        flops = [metrics.get("flops") for metrics in phases]
+        sizes = self._split_sizes(first)
         return {
-            "arch": runs[0]["arch"],
-            "init": runs[0]["init"],
-            "objective": runs[0]["objective"],
-            "fraction": runs[0]["fraction"],
-            "grid": runs[0]["grid"],
+            **{name: first[name] for name in ("arch", "init", "objective", "fraction", "grid")},
             "seeds": [run["seed"] for run in runs],
             "values": values,
             "mean": statistics.fmean(values),
             "std": statistics.stdev(values) if len(values) > 1 else 0.0,
             "validation_values": validation,
             "validation_mean": statistics.fmean(validation),
-            "train_examples": found[0]["train_examples"],
-            "pretrain_examples": before[0]["train_examples"] if before else 0,
-            "pretrain_steps": before[0]["steps"] if before else 0,
-            "finetune_steps": found[0]["steps"],
-            "examples_seen": sum(metrics["examples_seen"] for metrics in phases),
-            "flops": None if None in flops else sum(flops),
+            "validation_examples": sizes.get("validation"),
+            "test_examples": sizes.get("test"),
+            "subset_seeds": [run.get("subset_seed") for run in runs],
+            "protocol": first.get("protocol"),
+            "scratch": first.get("scratch"),
+            "scratch_tied": first.get("scratch_tied") or [],
+            "tie": first.get("tie"),
             "num_parameters": found[0]["num_parameters"],
-            "wall_seconds": round(seconds, 2),
+            **self._budget(runs),
+            "tuning": self._tuning(group),
+            "evaluations": len(self._scores(first)),
+            "converged": [self._converged(run, sizes) for run in runs],
             "runs": [f"{RUNS}/{run['name']}" for run in runs],
-            "pretrain_runs": [f"{RUNS}/{name}" for name in pretrained],
+            "pretrain_runs": [f"{RUNS}/{name}" for name in dict.fromkeys(run["pretrained"] for run in runs) if name],
         }
+
+    def _budget(self, runs: list[Record]) -> Record:
+        """What each phase of an arm took: steps, passes and counted operations of its first seed, seconds of all."""
+        after = self.metrics[runs[0]["name"]]
+        before = self.metrics[runs[0]["pretrained"]] if runs[0]["pretrained"] else None
+        labels, inputs = after["train_examples"], before["train_examples"] if before else 0
+        seen, read = after["examples_seen"], before["examples_seen"] if before else 0
+        flops = [after.get("flops"), before.get("flops") if before else 0.0]
+        seconds = [self._seconds(run) for run in runs]
+        return {
+            "train_examples": labels,
+            "pretrain_examples": inputs,
+            "examples_seen": seen + read,
+            "pretrain_steps": before["steps"] if before else 0,
+            "finetune_steps": after["steps"],
+            "steps": after["steps"] + (before["steps"] if before else 0),
+            "pretrain_epochs": read / inputs if inputs else 0.0,
+            "finetune_epochs": seen / labels,
+            "epochs": (seen + read) / labels,
+            "pretrain_flops": flops[1],
+            "finetune_flops": flops[0],
+            "flops": None if None in flops else sum(flops),
+            "wall_seconds": round(statistics.fmean(seconds), 2),
+        }
+
+    def _seconds(self, run: Record) -> float:
+        names = [run["name"], *([run["pretrained"]] if run["pretrained"] else [])]
+        return sum(self.metrics[name]["wall_seconds"] for name in names)
+
+    def _tuning(self, group: list[Record]) -> Record | None:
+        """What the choice by seeds of its own cost; a pretraining run that several points share counts once."""
+        runs = [run for run in group if run.get("tuning") and self.metrics[run["name"]]]
+        if not runs:
+            return None
+        names = dict.fromkeys(name for run in runs for name in (run["pretrained"], run["name"]) if name)
+        found = [self.metrics[name] for name in names]
+        flops = [metrics.get("flops") for metrics in found]
+        return {
+            "seeds": sorted({run["seed"] for run in runs}),
+            "points": len(self.points(group)),
+            "steps": sum(metrics["steps"] for metrics in found),
+            "examples_seen": sum(metrics["examples_seen"] for metrics in found),
+            "flops": None if None in flops else sum(flops),
+            "wall_seconds": round(sum(metrics["wall_seconds"] for metrics in found), 2),
+        }
+
+    def _split_sizes(self, run: Record) -> dict[str, int]:
+        splits = (_read(self.folder(run["name"]) / run_folder.DATA) or {}).get("splits") or {}
+        return {name: split["num_examples"] for name, split in splits.items()}
+
+    def _history(self, run: Record) -> list[Record]:
+        return _read(self.folder(run["name"]) / run_folder.HISTORY) or []
+
+    def _scores(self, run: Record) -> list[float]:
+        return [entry for entry in self._history(run) if f"eval_{self.metric}" in entry]
+
+    def _converged(self, run: Record, sizes: dict[str, int]) -> bool | None:
+        steps = self.metrics[run["name"]]["steps"]
+        return has_converged(self._history(run), self.metric, self.sign, sizes.get("validation", 0), steps)
 
     def environment(self) -> Record:
         for name in self.runs:
