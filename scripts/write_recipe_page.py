@@ -9,9 +9,10 @@ import yaml
 
 from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, describe_task
+from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.arguments import PhaseSection, PretrainSection
 from hf_longseq.training.build import CLASSIFIER, build_config, build_model
-from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of, is_foreign
+from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
 
 INTRODUCTION = """# Recipes
 
@@ -99,7 +100,7 @@ def _foreign_row(name: str, arch: str, recipe: Recipe) -> str:
 
 def _row(name: str, arch: str, recipe: Recipe) -> str:
     fields, spec = recipe.model.fields, describe_task(recipe.data.task)
-    if is_foreign(arch):
+    if is_hf(arch):
         return _foreign_row(name, arch, recipe)
     with torch.device("meta"):
         size = build_model(CLASSIFIER, build_config(recipe, spec)).num_parameters()

@@ -2,23 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Self-pretraining for long sequences in the Hugging Face ecosystem.
 
-Importing the package registers its architectures with transformers' Auto classes; everything else is imported when
-it is first used.
+`import hf_longseq` makes transformers' Auto classes know the architectures, and imports nothing else: torch, the
+models and the trainers are imported when one of them is first used.
 """
 
 import importlib
-import sys
-from pathlib import PurePath
 
+from . import auto_names
 from .version import __version__
 
+# name of an architecture on the command line and in recipes -> prefix of its classes
+ARCHITECTURES = {
+    "s4": "S4",
+    "dlr": "DLR",
+    "transformer": "LongTransformer",
+    "lru": "LRU",
+    "s5": "S5",
+    "mega": "Mega",
+}
 _HEADS = ("Config", "Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
-_PUBLIC = {
-    **{
-        f"{prefix}{head}": "models"
-        for prefix in ("S4", "DLR", "LongTransformer", "LRU", "S5", "Mega")
-        for head in _HEADS
-    },
+_HOME = {
+    **{f"{prefix}{head}": "models" for prefix in ARCHITECTURES.values() for head in _HEADS},
+    "AdapterConfig": "models",
     "LongSeqImageProcessor": "models",
     "LongSeqFeatureExtractor": "models",
     "DataCollatorForMaskedDenoising": "data.collators",
@@ -26,28 +31,28 @@ _PUBLIC = {
     "DataCollatorWithLongPadding": "data.collators",
     "TaskSpec": "data.task",
     "load_task": "data.task",
+    "Recipe": "training.recipe",
+    "LongSeqTrainer": "training",
+    "pretrain": "training",
+    "finetune": "training",
+    "evaluate": "training",
+    "predict": "training",
+    "compare": "comparison",
+    "publish": "hub.publish",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["ARCHITECTURES", "__version__", *_HOME]
 
 
 def __getattr__(name: str):
-    if name not in _PUBLIC:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def _started_as_command() -> bool:
-    """Whether this process is `hf-longseq ...` or `python -m hf_longseq ...`, which must answer --help at once and
-    imports the models itself when a command needs them."""
-    if PurePath(sys.argv[0] if sys.argv else "").stem == "hf-longseq":
-        return True
-    return sys.argv[:1] == ["-m"] and "hf_longseq" in sys.orig_argv
-
-
-if not _started_as_command():
-    from . import models  # noqa: F401  registers the architectures
+auto_names.add({**{f"longseq_{name}": f"{prefix}Config" for name, prefix in ARCHITECTURES.items()},
+                "longseq_adapter": "AdapterConfig"})  # fmt: skip

@@ -21,7 +21,6 @@ from transformers import (
     TrainingArguments,
 )
 
-import hf_longseq.models  # noqa: F401  registers the architectures in command-line processes
 from hf_longseq.data.collators import (
     DataCollatorForCausalDenoising,
     DataCollatorForMaskedDenoising,
@@ -31,8 +30,9 @@ from hf_longseq.data.task import TaskSpec, limit_examples, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
+from hf_longseq.training.architectures import config_class_of, is_hf
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
-from hf_longseq.training.recipe import Recipe, config_class_of, is_foreign
+from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import CHECKPOINTS
 from hf_longseq.training.tracking import PROJECT
 from hf_longseq.training.trainer import ClassificationMetrics, DenoisingMetrics
@@ -110,7 +110,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         spec: The task.
         classifier: For fine-tuning; else for pretraining. Makes no difference to our own architectures.
     """
-    if is_foreign(recipe.model.arch):
+    if is_hf(recipe.model.arch):
         from hf_longseq.training import hf_architectures
 
         return hf_architectures.build_config(recipe, spec, classifier, num_levels(recipe.pretrain, spec))

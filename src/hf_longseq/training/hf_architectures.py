@@ -22,119 +22,37 @@ import torch
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import AdapterConfig
 from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.models.modeling_adapter import build_backbone
-from hf_longseq.training.recipe import TASK_FIELDS, Recipe
+from hf_longseq.training.architectures import (
+    DIRECTION_FIELDS,
+    HEAD_FIELDS,
+    SOURCE_FIELDS,
+    base_class,
+    base_config,
+    is_hf,
+    weights_source,
+)
+from hf_longseq.training.recipe import Recipe
 
 MASKED = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-CAUSAL = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-# Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
-SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
-HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
-# Fields of the adapter that make a causal trunk read both ways.
-DIRECTION_FIELDS = {"bidirectional": bool | str | None, "direction_join": str}
 POSITIONS = ("max_position_embeddings", "max_seq_len")
 # Values that a saved configuration derived from others; they follow when the others are changed.
 DERIVED = ("layer_types", "head_dim")
-
-# Toy sizes that fit each other in the families they occur in (Mamba2: num_heads x head_dim = expand x hidden_size).
-TINY = {
-    "pretrained": False,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "intermediate_size": 32,
-    "hidden_dim": 32,
-    "embedding_size": 16,
-    "embedding_dim": 16,
-    "state_size": 8,
-    "mamba_d_state": 8,
-    "mamba_n_heads": 4,
-    "rotary_dim": 4,
-    "d_head": 8,
-    "time_step_rank": 4,
-    "num_heads": 4,
-    "head_dim": 8,
-    "n_groups": 1,
-    "expand": 2,
-    "chunk_size": 16,
-    "attention_window": 8,
-    "block_size": 4,
-    "num_random_blocks": 1,
-    "attention_hidden_size": 16,
-    "num_experts": 2,
-    "num_local_experts": 2,
-    "num_experts_per_tok": 1,
-    "moe_intermediate_size": 16,
-}
-
-
-@functools.cache
-def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> PreTrainedConfig:
-    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller.
-
-    Raises:
-        HfLongSeqError: If there is no such type, repository or folder, or it is of a kind that we cannot train.
-    """
-    name = arch.removeprefix("hf:")
-    source = weights_source(arch, pretrained) or name
-    if source in CONFIG_MAPPING_NAMES:
-        config = CONFIG_MAPPING[source]()
-    elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
-        if isinstance(pretrained, str):
-            raise HfLongSeqError(
-                f"model.pretrained is {source!r}, which is no folder here: name a repository (ORGANISATION/NAME), or "
-                "a folder with a model."
-            )
-        types = [model_type for model_type in CONFIG_MAPPING_NAMES if model_type in MASKED or model_type in CAUSAL]
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}{did_you_mean(name, types)}: after hf: name a model type of transformers such as "
-            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a folder that exists."
-        )
-    else:
-        try:
-            config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
-        except (OSError, ValueError, StrictDataclassError) as error:
-            reason = " ".join(str(error).split())
-            raise HfLongSeqError(f"the configuration of {source!r} cannot be read: {reason}") from error
-    if name in CONFIG_MAPPING_NAMES and config.model_type != name:
-        raise HfLongSeqError(
-            f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "
-            f"of that architecture, or choose hf:{config.model_type}."
-        )
-    _refuse_other_kinds(arch, config)
-    return config
-
-
-def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
-    """The repository or folder whose weights a model starts from, and None for random weights of a type.
-
-    `pretrained=False` of a repository still names where its configuration is; `starts_from` is what counts then.
-    """
-    if isinstance(pretrained, str):
-        return pretrained
-    name = arch.removeprefix("hf:")
-    if pretrained is True and name in CONFIG_MAPPING_NAMES:
-        raise HfLongSeqError(
-            f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
-        )
-    return None if name in CONFIG_MAPPING_NAMES else name
 
 
 def starts_from(recipe: Recipe) -> str | None:
     """The repository or folder whose weights a run of `recipe` starts from; None for random weights."""
     fields = recipe.model.fields
-    if not recipe.model.arch.startswith("hf:") or fields.get("pretrained") is False:
+    if not is_hf(recipe.model.arch) or fields.get("pretrained") is False:
         return None
     return weights_source(recipe.model.arch, fields.get("pretrained"))
 
@@ -147,57 +65,6 @@ def commit_of(source: str, revision: str | None) -> str | None:
     """
     found = None if Path(source).is_dir() else try_to_load_from_cache(source, "config.json", revision=revision)
     return Path(found).parent.name if isinstance(found, str) else None
-
-
-def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:
-    name = config.model_type
-    if name.startswith("longseq_"):
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, a model of this package: name its architecture instead, and fine-tune with "
-            "--init_from."
-        )
-    what = None
-    if name not in MASKED and name not in CAUSAL:
-        what = "has neither a masked nor a causal language-model head in transformers"
-    elif config.is_encoder_decoder:
-        what = "is an encoder-decoder, which writes another sequence"
-    elif any(part.startswith(("vision", "audio", "text")) for part in config.sub_configs):
-        what = "is composed of several models"
-    elif type(config) not in modeling_auto.MODEL_MAPPING:
-        what = "has no base model in transformers"
-    elif name not in MASKED and not looks_back_only(config):
-        what = "sees both sides, and has no masked language-model head in transformers"
-    elif (
-        not looks_back_only(config)
-        and "attention_mask" not in inspect.signature(_base_class(config).forward).parameters
-    ):
-        what = "takes no attention_mask and would read padding as data"
-    if what:
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, but {name} {what}: choose a sequence model such as hf:modernbert, hf:gpt_neox "
-            "or hf:mamba2."
-        )
-
-
-def _base_class(config: PreTrainedConfig) -> type:
-    found = modeling_auto.MODEL_MAPPING[type(config)]
-    return found[0] if isinstance(found, (tuple, list)) else found
-
-
-def field_types(arch: str) -> dict[str, Any]:
-    """Fields that the model section may set, with their types: those of the configuration, and our own."""
-    config_class = type(base_config(arch))
-    base = {field.name for field in dataclasses.fields(PreTrainedConfig)}
-    own = {field.name: field.type for field in dataclasses.fields(config_class) if field.name not in base}
-    aliases = {alias: own[name] for alias, name in config_class.attribute_map.items() if name in own}
-    known = {name: kind for name, kind in {**own, **aliases}.items() if name not in TASK_FIELDS}
-    return {**known, **HEAD_FIELDS, **DIRECTION_FIELDS, **SOURCE_FIELDS}
-
-
-def tiny_fields(arch: str) -> dict[str, Any]:
-    """Toy sizes, of those that the configuration has."""
-    known = field_types(arch)
-    return {name: value for name, value in TINY.items() if name in known}
 
 
 def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: int | None) -> PreTrainedConfig:
@@ -249,7 +116,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
 
 def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways: bool) -> None:
     """Raise for a trunk that would read padding as data, or has no way in for what the adapter feeds it."""
-    arguments = inspect.signature(_base_class(config).forward).parameters
+    arguments = inspect.signature(base_class(config).forward).parameters
     if not both_ways and "attention_mask" not in arguments:
         raise HfLongSeqError(
             f"model.arch is {arch!r}, but {config.model_type} takes no attention_mask and would read padding as data: "

@@ -16,7 +16,8 @@ from hf_longseq.data.byte_text import BYTE_ID
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.hf_architectures import base_config, commit_of, starts_from
+from hf_longseq.training.architectures import base_config
+from hf_longseq.training.hf_architectures import commit_of, starts_from
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.transfer import ADAPTER, Base, TransferReport, take_trunk, trunk_of
 

@@ -21,6 +21,7 @@ import yaml
 
 from hf_longseq import recipes
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.architectures import KNOWN, check_model_fields, check_name, is_hf, tiny_fields
 from hf_longseq.training.arguments import (
     SECTIONS,
     DataSection,
@@ -33,29 +34,9 @@ from hf_longseq.training.arguments import (
     section_options,
 )
 
-# Set from the task, or from the objective: naming them in a recipe could only contradict the data.
-TASK_FIELDS = frozenset(
-    "input_type vocab_size num_channels num_levels pretraining_objective pair_classification pad_token_id "
-    "bos_token_id eos_token_id mask_token_id use_cache".split()
-)
-
 OBJECTIVES = ("masked", "causal")
 _DATA_OPTIONS = frozenset(field.name for field in section_options(DataSection))
 
-TINY_MODEL = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "state_size": 8,
-    "num_ssm": None,
-    "num_blocks": 1,
-    "num_attention_heads": 2,
-    "attention_window": None,
-    "chunk_size": 64,
-    "value_size": None,
-    "shared_representation_size": 8,
-    "intermediate_size": None,
-    "classifier_hidden_size": None,
-}
 TINY_EXAMPLES = 32
 # Options by which a task's loader makes less or shorter data; the number of examples where it can be chosen.
 TINY_COUNTS = {"train_examples": 64, "eval_examples": 32}
@@ -115,22 +96,17 @@ class Recipe:
                     f"model.arch names {', '.join(archs)}, but this takes one architecture: choose one with --arch."
                 )
             arch = archs[0]
-        known = known_architectures()
-        if arch not in known and not is_foreign(arch):
-            raise HfLongSeqError(
-                f"model.arch is {arch!r}{did_you_mean(arch, known)}: known architectures are {', '.join(known)}, "
-                "and those of transformers as hf:TYPE."
-            )
+        check_name(arch)
         raw = _without_another_task(raw, overrides)
         layers = [raw, _tiny_sections(raw, overrides, arch) if tiny else {}, overrides]
         objective = objective or _objective_of(layers, arch)
-        special = Special(arch, objective, known)
-        merged = {name: special.merge(*(layer.get(name) or {} for layer in layers)) for name in SECTIONS}
+        overlay = Overlay(arch, objective)
+        merged = {name: overlay.merge(*(layer.get(name) or {} for layer in layers)) for name in SECTIONS}
         merged["model"]["arch"] = arch
         merged["pretrain"]["objective"] = objective
         if tiny:
             merged["scratch"] = {key: value for key, value in merged["scratch"].items() if key not in TINY_PHASE}
-            merged["scratch"] |= special.merge(overrides.get("scratch") or {})
+            merged["scratch"] |= overlay.merge(overrides.get("scratch") or {})
         # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
         merged["scratch"] = {**merged["finetune"], **merged["scratch"]}
         recipe = cls(**{name: build_section(SECTIONS[name], merged[name], name) for name in SECTIONS})
@@ -139,7 +115,7 @@ class Recipe:
         recipe.data.options = loader_options(recipe.data.task, recipe.data.options)
         fields = check_model_fields(arch, recipe.model.fields)
         # A masked model sees both sides unless told otherwise; a causal one must not.
-        own = {} if is_foreign(arch) else {"bidirectional": recipe.pretrain.objective == "masked"}
+        own = {} if is_hf(arch) else {"bidirectional": recipe.pretrain.objective == "masked"}
         recipe.model.fields = {**own, **fields}
         return recipe
 
@@ -222,66 +198,12 @@ def architectures_of(*layers: Raw) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names))
 
 
-def known_architectures() -> list[str]:
-    """Names of the architectures."""
-    from hf_longseq.models import ARCHITECTURES
-
-    return list(ARCHITECTURES)
-
-
-def is_foreign(arch: str) -> bool:
-    """Whether an architecture is one of transformers, see `hf_architectures.py`."""
-    return arch.startswith("hf:")
-
-
-def config_class_of(arch: str) -> type:
-    """The configuration class of an architecture."""
-    from hf_longseq.models import ARCHITECTURES
-
-    return ARCHITECTURES[arch][0]
-
-
-def model_field_types(arch: str) -> dict[str, Any]:
-    """Fields of the architecture's configuration that a recipe may set, with their types."""
-    from transformers import PreTrainedConfig
-
-    if is_foreign(arch):
-        from hf_longseq.training import hf_architectures
-
-        return hf_architectures.field_types(arch)
-    base = {f.name for f in dataclasses.fields(PreTrainedConfig)}
-    return {f.name: f.type for f in dataclasses.fields(config_class_of(arch)) if f.name not in base | TASK_FIELDS}
-
-
-def check_model_fields(arch: str, fields: Raw) -> Raw:
-    """Convert the model's fields to the types of its configuration, or raise naming the field."""
-    known = model_field_types(arch)
-    for name in fields:
-        if name in TASK_FIELDS:
-            raise HfLongSeqError(
-                f"model.{name} is set from the task and the objective: remove it from the model section."
-            )
-        if name not in known:
-            for other in known_architectures():
-                if name in model_field_types(other):
-                    raise HfLongSeqError(
-                        f"model.{name} is a field of architecture {other!r}, not of {arch!r}: remove it, or write it "
-                        f"under model.{other}, where it holds for that architecture alone."
-                    )
-            raise HfLongSeqError(
-                f"model.{name} is not a field of architecture {arch!r}{did_you_mean(name, known)}: "
-                f"its fields are {', '.join(known)}."
-            )
-    return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
-
-
 @dataclass(frozen=True)
-class Special:
+class Overlay:
     """Which of the mappings inside a section hold: those of an architecture, of an objective, of both."""
 
     arch: str
     objective: str | None
-    known: list[str]
 
     def merge(self, *layers: Raw) -> Raw:
         """Later layers win; within a layer, what is said for fewer cases wins over what is said for all."""
@@ -291,9 +213,9 @@ class Special:
         return merged
 
     def _flat(self, layer: Raw) -> Raw:
-        names = (*self.known, self.arch, *OBJECTIVES)
-        special = {key for key in layer if isinstance(layer[key], dict) and (key in names or is_foreign(key))}
-        flat = {key: value for key, value in layer.items() if key not in special}
+        names = (*KNOWN, self.arch, *OBJECTIVES)
+        nested = {key for key in layer if isinstance(layer[key], dict) and (key in names or is_hf(key))}
+        flat = {key: value for key, value in layer.items() if key not in nested}
         for name in (self.objective, self.arch):
             if isinstance(layer.get(name), dict):
                 flat |= self._flat(layer[name])
@@ -302,8 +224,8 @@ class Special:
 
 def _objective_of(layers: list[Raw], arch: str) -> str:
     """The objective that the last layer names."""
-    names = Special(arch, None, known_architectures())
-    objective = names.merge(*(layer.get("pretrain") or {} for layer in layers)).get("objective", OBJECTIVES[0])
+    overlay = Overlay(arch, None)
+    objective = overlay.merge(*(layer.get("pretrain") or {} for layer in layers)).get("objective", OBJECTIVES[0])
     return convert(objective, Literal[OBJECTIVES], "pretrain.objective")
 
 
@@ -316,17 +238,11 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     if task in TASKS:
         parameters = loader_parameters(task)
         options = {key: value for key, value in TINY_COUNTS.items() if key in parameters} | TINY_OPTIONS.get(task, {})
-    if is_foreign(arch):
-        from hf_longseq.training import hf_architectures
-
-        fields = hf_architectures.tiny_fields(arch)
-    else:
-        fields = {key: value for key, value in TINY_MODEL.items() if key in model_field_types(arch)}
     limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}
     # Four steps need no small training split, and a small one might lack a class.
     data = {"train_fraction": None, "num_train_examples": None, **limits, **options}
     phase = dict(TINY_PHASE)
-    return {"model": fields, "data": data, "pretrain": phase, "finetune": phase}
+    return {"model": tiny_fields(arch), "data": data, "pretrain": phase, "finetune": phase}
 
 
 def loader_parameters(task: str) -> dict[str, inspect.Parameter]:

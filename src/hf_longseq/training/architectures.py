@@ -1,0 +1,254 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Names of architectures, their configuration classes, and the fields that a recipe's `model` section may set.
+
+    s4, dlr, transformer, lru, s5, mega  the architectures of this package
+    hf:TYPE, hf:REPOSITORY, hf:FOLDER    those of transformers, see `hf_architectures.py`
+
+The names are known without torch; everything about a configuration class imports it.
+"""
+
+import dataclasses
+import functools
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_longseq import ARCHITECTURES
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.arguments import convert
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+KNOWN = tuple(ARCHITECTURES)
+
+# Set from the task, or from the objective: naming them in a recipe could only contradict the data.
+TASK_FIELDS = frozenset(
+    "input_type vocab_size num_channels num_levels pretraining_objective pair_classification pad_token_id "
+    "bos_token_id eos_token_id mask_token_id use_cache".split()
+)
+# Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
+SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
+HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
+# Fields of the adapter that make a causal trunk read both ways.
+DIRECTION_FIELDS = {"bidirectional": bool | str | None, "direction_join": str}
+
+# Toy sizes of the architectures of this package.
+TINY = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "state_size": 8,
+    "num_ssm": None,
+    "num_blocks": 1,
+    "num_attention_heads": 2,
+    "attention_window": None,
+    "chunk_size": 64,
+    "value_size": None,
+    "shared_representation_size": 8,
+    "intermediate_size": None,
+    "classifier_hidden_size": None,
+}
+# Those of transformers; they fit each other in the families they occur in (Mamba2: num_heads x head_dim =
+# expand x hidden_size).
+TINY_HF = {
+    "pretrained": False,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dim": 32,
+    "embedding_size": 16,
+    "embedding_dim": 16,
+    "state_size": 8,
+    "mamba_d_state": 8,
+    "mamba_n_heads": 4,
+    "rotary_dim": 4,
+    "d_head": 8,
+    "time_step_rank": 4,
+    "num_heads": 4,
+    "head_dim": 8,
+    "n_groups": 1,
+    "expand": 2,
+    "chunk_size": 16,
+    "attention_window": 8,
+    "block_size": 4,
+    "num_random_blocks": 1,
+    "attention_hidden_size": 16,
+    "num_experts": 2,
+    "num_local_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 16,
+}
+
+
+def is_hf(arch: str) -> bool:
+    """Whether an architecture is one of transformers."""
+    return arch.startswith("hf:")
+
+
+def check_name(arch: str) -> None:
+    """Raise for a name that is neither one of ours nor begins with `hf:`."""
+    if arch not in KNOWN and not is_hf(arch):
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}{did_you_mean(arch, KNOWN)}: known architectures are {', '.join(KNOWN)}, and "
+            "those of transformers as hf:TYPE."
+        )
+
+
+def config_class_of(arch: str) -> type:
+    """The configuration class of an architecture of this package."""
+    from hf_longseq import models
+
+    return getattr(models, f"{ARCHITECTURES[arch]}Config")
+
+
+def model_field_types(arch: str) -> dict[str, Any]:
+    """Fields that the model section may set, with their types: those of the configuration class, and for an
+    architecture of transformers its usual other names, the source of weights and the head of the adapter."""
+    from transformers import PreTrainedConfig
+
+    config_class = type(base_config(arch)) if is_hf(arch) else config_class_of(arch)
+    base = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+    own = {field.name: field.type for field in dataclasses.fields(config_class) if field.name not in base}
+    if is_hf(arch):
+        own |= {alias: own[name] for alias, name in config_class.attribute_map.items() if name in own}
+    known = {name: kind for name, kind in own.items() if name not in TASK_FIELDS}
+    return {**known, **HEAD_FIELDS, **DIRECTION_FIELDS, **SOURCE_FIELDS} if is_hf(arch) else known
+
+
+def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Convert the model's fields to the types of its configuration, or raise naming the field."""
+    known = model_field_types(arch)
+    for name in fields:
+        if name in TASK_FIELDS:
+            raise HfLongSeqError(
+                f"model.{name} is set from the task and the objective: remove it from the model section."
+            )
+        if name not in known:
+            for other in KNOWN:
+                if name in model_field_types(other):
+                    raise HfLongSeqError(
+                        f"model.{name} is a field of architecture {other!r}, not of {arch!r}: remove it, or write it "
+                        f"under model.{other}, where it holds for that architecture alone."
+                    )
+            raise HfLongSeqError(
+                f"model.{name} is not a field of architecture {arch!r}{did_you_mean(name, known)}: "
+                f"its fields are {', '.join(known)}."
+            )
+    return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
+
+
+def tiny_fields(arch: str) -> dict[str, Any]:
+    """Toy sizes, of those that the configuration has."""
+    known, sizes = model_field_types(arch), TINY_HF if is_hf(arch) else TINY
+    return {name: value for name, value in sizes.items() if name in known}
+
+
+@functools.cache
+def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> "PreTrainedConfig":
+    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller.
+
+    Raises:
+        HfLongSeqError: If there is no such type, repository or folder, or it is of a kind that we cannot train.
+    """
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+
+    name = arch.removeprefix("hf:")
+    source = weights_source(arch, pretrained) or name
+    if source in CONFIG_MAPPING_NAMES:
+        config = CONFIG_MAPPING[source]()
+    elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
+        if isinstance(pretrained, str):
+            raise HfLongSeqError(
+                f"model.pretrained is {source!r}, which is no folder here: name a repository (ORGANISATION/NAME), or "
+                "a folder with a model."
+            )
+        masked, causal = language_models()
+        types = [model_type for model_type in CONFIG_MAPPING_NAMES if model_type in masked or model_type in causal]
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}{did_you_mean(name, types)}: after hf: name a model type of transformers such as "
+            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a folder that exists."
+        )
+    else:
+        try:
+            config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+        except (OSError, ValueError, StrictDataclassError) as error:
+            reason = " ".join(str(error).split())
+            raise HfLongSeqError(f"the configuration of {source!r} cannot be read: {reason}") from error
+    if name in CONFIG_MAPPING_NAMES and config.model_type != name:
+        raise HfLongSeqError(
+            f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "
+            f"of that architecture, or choose hf:{config.model_type}."
+        )
+    _refuse_other_kinds(arch, config)
+    return config
+
+
+def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
+    """The repository or folder whose weights a model starts from, and None for random weights of a type.
+
+    `pretrained=False` of a repository still names where its configuration is; `starts_from` is what counts then.
+    """
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    if isinstance(pretrained, str):
+        return pretrained
+    name = arch.removeprefix("hf:")
+    if pretrained is True and name in CONFIG_MAPPING_NAMES:
+        raise HfLongSeqError(
+            f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
+        )
+    return None if name in CONFIG_MAPPING_NAMES else name
+
+
+def _refuse_other_kinds(arch: str, config: "PreTrainedConfig") -> None:
+    """Raise for a model that has no language-model head, is made of several models, or would read padding as data."""
+    from hf_longseq.models.configuration_adapter import looks_back_only
+
+    masked, causal = language_models()
+    name = config.model_type
+    if name.startswith("longseq_"):
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, a model of this package: name its architecture instead, and fine-tune with "
+            "--init_from."
+        )
+    what = None
+    if name not in masked and name not in causal:
+        what = "has neither a masked nor a causal language-model head in transformers"
+    elif config.is_encoder_decoder:
+        what = "is an encoder-decoder, which writes another sequence"
+    elif any(part.startswith(("vision", "audio", "text")) for part in config.sub_configs):
+        what = "is composed of several models"
+    elif base_class(config) is None:
+        what = "has no base model in transformers"
+    elif name not in masked and not looks_back_only(config):
+        what = "sees both sides, and has no masked language-model head in transformers"
+    elif (
+        not looks_back_only(config)
+        and "attention_mask" not in inspect.signature(base_class(config).forward).parameters
+    ):
+        what = "takes no attention_mask and would read padding as data"
+    if what:
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but {name} {what}: choose a sequence model such as hf:modernbert, hf:gpt_neox "
+            "or hf:mamba2."
+        )
+
+
+def base_class(config: "PreTrainedConfig") -> type | None:
+    """transformers' base model of a configuration; None where it has none."""
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+    found = MODEL_MAPPING.get(type(config), None)
+    return found[0] if isinstance(found, (tuple, list)) else found
+
+
+def language_models() -> tuple[dict[str, str], dict[str, str]]:
+    """Model types of transformers with a head for masked tokens, and those with one for the next token."""
+    from transformers.models.auto import modeling_auto
+
+    return modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

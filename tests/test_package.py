@@ -1,0 +1,72 @@
+"""`import hf_longseq`: cheap, complete, and known to the Auto classes whatever is imported first."""
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import hf_longseq
+from hf_longseq.models import ARCHITECTURES
+
+IMPORTS = {
+    "the package first": "import hf_longseq",
+    "the package last": "from transformers import AutoConfig, AutoModel, AutoFeatureExtractor\nimport hf_longseq",
+    "the package inside a command": "import sys\nsys.argv = ['hf-longseq', 'predict']\nimport hf_longseq.cli.main",
+}
+OPEN = """
+import sys
+assert "hf_longseq.models" not in sys.modules
+from transformers import AutoConfig, AutoFeatureExtractor, AutoModel, AutoModelForSequenceClassification
+folder = {folder!r}
+print(type(AutoFeatureExtractor.from_pretrained(folder)).__name__)
+print(AutoConfig.for_model("longseq_mega").model_type)
+print(type(AutoModel.from_pretrained(folder)).__name__)
+print(type(AutoModelForSequenceClassification.from_pretrained(folder)).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A classifier of sounds with its feature extractor, without the code that would travel with it."""
+    folder = tmp_path_factory.mktemp("saved")
+    config = hf_longseq.S4Config(input_type="values", hidden_size=8, num_hidden_layers=1, state_size=4)
+    hf_longseq.S4ForSequenceClassification(config).save_pretrained(folder)
+    hf_longseq.LongSeqFeatureExtractor().save_pretrained(folder)
+    for name in ("config.json", "preprocessor_config.json"):
+        content = json.loads((folder / name).read_text())
+        content.pop("auto_map", None)
+        (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("first", IMPORTS)
+def test_auto_classes_open_our_checkpoints_whatever_is_imported_first(saved, first):
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS[first] + OPEN.format(folder=str(saved))], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [
+        "LongSeqFeatureExtractor", "longseq_mega", "S4Model", "S4ForSequenceClassification",
+    ]  # fmt: skip
+
+
+def test_importing_the_package_imports_neither_torch_nor_transformers():
+    code = "import sys, hf_longseq; print({'torch', 'transformers', 'datasets', 'numpy'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+def test_every_public_name_is_there():
+    for name in [*hf_longseq.__all__, *hf_longseq.__all__]:  # a module that has been imported hides nothing
+        assert not inspect.ismodule(getattr(hf_longseq, name)), name
+    assert {"LongSeqTrainer", "Recipe", "pretrain", "finetune", "compare", "publish"} <= set(dir(hf_longseq))
+    with pytest.raises(AttributeError, match="SPTTrainr"):
+        hf_longseq.SPTTrainr  # noqa: B018
+
+
+def test_the_names_known_without_torch_are_those_of_the_models():
+    assert list(hf_longseq.ARCHITECTURES) == list(ARCHITECTURES)
+    for name, prefix in hf_longseq.ARCHITECTURES.items():
+        config_class, _ = ARCHITECTURES[name]
+        assert config_class.__name__ == f"{prefix}Config" and config_class.model_type == f"longseq_{name}"
