@@ -31,7 +31,7 @@ VARIANTS = {
     "mega-laplace-scale-post": dict(arch="mega", attention_function="laplace", norm="scale", norm_position="post"),
     "mega-relu2-chunk-batch": dict(arch="mega", attention_function="relu2", chunk_size=4, norm="batch"),
 }
-HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
+HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 
 
 def make_config(variant: str, **options):

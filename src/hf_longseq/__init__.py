@@ -20,7 +20,10 @@ ARCHITECTURES = {
     "s5": "S5",
     "mega": "Mega",
 }
-_HEADS = ("Config", "Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
+_HEADS = (
+    *("Config", "Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining"),
+    *("ForSequenceClassification", "ForTokenClassification"),
+)
 _HOME = {
     **{f"{prefix}{head}": "models" for prefix in ARCHITECTURES.values() for head in _HEADS},
     "AdapterConfig": "models",

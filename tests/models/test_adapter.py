@@ -9,6 +9,7 @@ from hf_longseq.models import (
     AdapterConfig,
     AdapterForPreTraining,
     AdapterForSequenceClassification,
+    AdapterForTokenClassification,
     AdapterModel,
     S4Config,
 )
@@ -48,7 +49,11 @@ def batch(length=13, padded=0):
 @backbones
 def test_right_padding_changes_no_reconstruction_and_no_class(backbone):
     values, mask = batch(padded=5)
-    for model in (make(backbone), make(backbone, AdapterForSequenceClassification)):
+    for model in (
+        make(backbone),
+        make(backbone, AdapterForSequenceClassification),
+        make(backbone, AdapterForTokenClassification),
+    ):
         with torch.no_grad():
             padded = model(input_values=values, attention_mask=mask).logits[1:]
             alone = model(input_values=values[1:, :13]).logits

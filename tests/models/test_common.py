@@ -2,9 +2,14 @@
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForPreTraining, AutoModelForSequenceClassification
+from transformers import (
+    AutoModel,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
-from toy_models import SMALL, VARIANTS, head_class, make_config, make_inputs, make_model
+from toy_models import HEADS, SMALL, VARIANTS, head_class, make_config, make_inputs, make_model
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
 directions = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
@@ -45,6 +50,22 @@ def test_padding_changes_no_prediction(variant, pooling, side):
     batch = make_inputs(model)
     with torch.no_grad():
         torch.testing.assert_close(model(**pad(batch, side)).logits, model(**batch).logits, atol=2e-5, rtol=1e-4)
+
+
+@variants
+@directions
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_no_label_of_a_position_and_is_not_scored(variant, bidirectional, side):
+    model = make_model(variant, "ForTokenClassification", bidirectional=bidirectional, num_labels=3)
+    batch, labels = make_inputs(model), torch.randint(0, 3, (3, 11), generator=torch.Generator().manual_seed(4))
+    added = torch.ones(3, 4, dtype=torch.long)  # as if padding had a class: the mask says that it is not scored
+    both = (added, labels) if side == "left" else (labels, added)
+    with torch.no_grad():
+        alone = model(**batch, labels=labels)
+        padded = model(**pad(batch, side), labels=torch.cat(both, dim=1))
+    kept = padded.logits[:, -11:] if side == "left" else padded.logits[:, :11]
+    torch.testing.assert_close(kept, alone.logits, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(padded.loss, alone.loss, atol=1e-5, rtol=1e-4)
 
 
 @variants
@@ -89,7 +110,7 @@ def test_one_position_at_a_time_equals_all_at_once(variant):
 
 
 @variants
-@pytest.mark.parametrize("head", ["ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification"])
+@pytest.mark.parametrize("head", HEADS)
 def test_saving_and_loading_changes_nothing(variant, head, tmp_path):
     options = dict(input_type="values", num_levels=7) if head == "ForPreTraining" else {}
     model = make_model(variant, head, **options)
@@ -112,11 +133,10 @@ def test_every_auto_class_opens_a_pretrained_checkpoint(variant, tmp_path):
     with torch.no_grad():
         hidden = model.model(**batch).last_hidden_state
         assert torch.equal(base(**batch).last_hidden_state, hidden)
-    classifier, report = AutoModelForSequenceClassification.from_pretrained(
-        tmp_path, num_labels=5, output_loading_info=True
-    )
-    assert {key.split(".")[0] for key in report["missing_keys"]} == {"classifier"}
-    assert torch.equal(classifier.eval().model(**batch).last_hidden_state, hidden)
+    for auto_class in (AutoModelForSequenceClassification, AutoModelForTokenClassification):
+        classifier, report = auto_class.from_pretrained(tmp_path, num_labels=5, output_loading_info=True)
+        assert {key.split(".")[0] for key in report["missing_keys"]} == {"classifier"}
+        assert torch.equal(classifier.eval().model(**batch).last_hidden_state, hidden)
     assert type(AutoModelForPreTraining.from_pretrained(tmp_path)) is type(model)
 
 

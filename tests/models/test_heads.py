@@ -11,6 +11,7 @@ from hf_longseq import (
     S4ForCausalLM,
     S4ForMaskedLM,
     S4ForPreTraining,
+    S4ForTokenClassification,
 )
 from hf_longseq.models.longseq_layers import LongSeqBatchNorm, pool
 from toy_models import SMALL, make_inputs, make_model
@@ -114,6 +115,56 @@ def test_classification_losses_and_accumulation(problem):
     assert model.config.problem_type == options.get("problem_type")
 
 
+@pytest.mark.parametrize("problem", ["single", "multi", "regression", "several targets"])
+def test_losses_of_labels_at_every_position_and_accumulation(problem):
+    """-100 is left out, and with `num_items_in_batch` the losses of the parts add up to that of the whole."""
+    draw = torch.Generator().manual_seed(5)
+    options = dict(num_labels=1) if problem == "regression" else dict(num_labels=3)
+    if problem == "several targets":
+        options |= dict(problem_type="regression", label_mean=[1.0, 2.0, 3.0], label_scale=[2.0, 3.0, 4.0])
+    if problem == "single":
+        labels = torch.randint(0, 3, (3, 11), generator=draw)
+    else:
+        shape = (3, 11) if problem == "regression" else (3, 11, 3)
+        labels = torch.randn(shape, generator=draw)
+        labels = (labels > 0).float() if problem == "multi" else labels
+    labels[0, :6], labels[2, 3] = -100, -100
+    model = make_model("s4", "ForTokenClassification", bidirectional=True, **options)
+    ids = make_inputs(model)["input_ids"]
+    out = model(ids, labels=labels)
+    logits, targets = out.logits, labels
+    if problem == "several targets":  # scored as standardised numbers, answered in units
+        scale = torch.tensor(options["label_scale"])
+        logits, targets = logits / scale, torch.where(labels == -100, labels, labels / scale)
+    logits = logits[..., 0] if problem == "regression" else logits
+    kept = labels != -100
+    expected = {
+        "single": lambda: F.cross_entropy(logits[kept], targets[kept]),
+        "multi": lambda: F.binary_cross_entropy_with_logits(logits[kept], targets[kept]),
+        "regression": lambda: F.mse_loss(logits[kept], targets[kept]),
+        "several targets": lambda: F.mse_loss(logits[kept], targets[kept]),
+    }[problem]()
+    torch.testing.assert_close(out.loss, expected)
+    items = kept.sum()
+    parts = [model(ids[i : i + 1], labels=labels[i : i + 1], num_items_in_batch=items).loss for i in range(3)]
+    torch.testing.assert_close(sum(parts), out.loss)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (torch.tensor([0, 1, 2]), ["(3,)", "(3, 11, 3)", "one class per position"]),
+        (torch.full((3, 11), 3), ["class 3", "num_labels 3"]),
+        (torch.zeros(3, 11), ["(3, 11)", "one number per position and label"]),
+    ],
+)
+def test_wrong_labels_of_positions_are_named(labels, words):
+    model = make_model("s4", "ForTokenClassification", bidirectional=True, num_labels=3)
+    with pytest.raises(ValueError) as error:
+        model(**make_inputs(model), labels=labels)
+    assert all(word in str(error.value) for word in words), error.value
+
+
 @architectures
 def test_pairs_are_encoded_apart_and_joined(variant):
     model = make_model(
@@ -209,6 +260,7 @@ def test_wrong_values_are_named():
         (lambda: S4ForCausalLM(S4Config(bidirectional=True)), ["bidirectional=False"]),
         (lambda: S4ForMaskedLM(S4Config(input_type="values")), ["input_type", "ForPreTraining"]),
         (lambda: S4ForPreTraining(S4Config()), ["input_type='values'"]),
+        (lambda: S4ForTokenClassification(S4Config(pair_classification=True)), ["pair_classification=False"]),
         (lambda: S4Config(problem_type="dual"), ["problem_type"]),
     ],
 )

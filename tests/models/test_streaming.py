@@ -65,10 +65,23 @@ def test_padded_rows_answer_as_in_one_pass(variant, pooling, side):
 def test_other_heads_answer_position_by_position(variant):
     causal = make_model(variant, "ForCausalLM", bidirectional=False)
     values = make_model(variant, "ForPreTraining", bidirectional=False, pretraining_objective="causal", **VALUES)
-    for model in (causal, values):
+    labels = make_model(variant, "ForTokenClassification", bidirectional=False, num_labels=3)
+    for model in (causal, values, labels):
         inputs = make_inputs(model, length=30)
         logits = torch.cat([output.logits for output in feed_in_pieces(model.stream(), inputs)], dim=1)
         torch.testing.assert_close(logits, model(**inputs).logits, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_numbers_of_a_stream_are_in_their_units():
+    units = dict(num_labels=1, label_mean=[80.0], label_scale=[10.0])
+    for head in ("ForSequenceClassification", "ForTokenClassification"):
+        model = make_model("s4", head, bidirectional=False, **units)
+        inputs = make_inputs(model)
+        outputs = feed_in_pieces(model.stream(), inputs)
+        numbers = torch.cat([output.logits for output in outputs], dim=1) if "Token" in head else outputs[-1].logits
+        torch.testing.assert_close(numbers, model(**inputs).logits, rtol=1e-4, atol=1e-4)
+        assert numbers.mean() > 50
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ SPEC = dict(
         causal_lm="hf_longseq:LongTransformerForCausalLM",
         masked_lm="hf_longseq:LongTransformerForMaskedLM",
         sequence_classification="hf_longseq:LongTransformerForSequenceClassification",
+        token_classification="hf_longseq:LongTransformerForTokenClassification",
     ),
     config_kwargs=dict(
         vocab_size=99,
@@ -24,5 +25,10 @@ SPEC = dict(
         input_ids=dict(kind="ids", shape=["batch_size", "seq_length"]),
         attention_mask=dict(kind="mask", shape=["batch_size", "seq_length"]),
     ),
+    per_class={
+        "LongTransformerForTokenClassification": dict(
+            labels=dict(labels=dict(kind="full", value=1, shape=["batch_size", "seq_length"])),
+        )
+    },
     config_tester_kwargs=dict(hidden_size=37),
 )

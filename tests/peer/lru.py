@@ -9,6 +9,7 @@ SPEC = dict(
         causal_lm="hf_longseq:LRUForCausalLM",
         masked_lm="hf_longseq:LRUForMaskedLM",
         sequence_classification="hf_longseq:LRUForSequenceClassification",
+        token_classification="hf_longseq:LRUForTokenClassification",
     ),
     config_kwargs=dict(
         vocab_size=99,
@@ -20,6 +21,11 @@ SPEC = dict(
         eos_token_id=2,
     ),
     inputs=dict(input_ids=dict(kind="ids", shape=["batch_size", "seq_length"])),
+    per_class={
+        "LRUForTokenClassification": dict(
+            labels=dict(labels=dict(kind="full", value=1, shape=["batch_size", "seq_length"])),
+        )
+    },
     common_properties=["hidden_size", "num_hidden_layers"],
     config_tester_kwargs=dict(hidden_size=37),
     attributes=dict(has_attentions=False, peer_state_shape=["state_size", 2]),

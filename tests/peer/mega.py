@@ -9,6 +9,7 @@ SPEC = dict(
         causal_lm="hf_longseq:MegaForCausalLM",
         masked_lm="hf_longseq:MegaForMaskedLM",
         sequence_classification="hf_longseq:MegaForSequenceClassification",
+        token_classification="hf_longseq:MegaForTokenClassification",
     ),
     config_kwargs=dict(
         vocab_size=99,
@@ -22,6 +23,11 @@ SPEC = dict(
         eos_token_id=2,
     ),
     inputs=dict(input_ids=dict(kind="ids", shape=["batch_size", "seq_length"])),
+    per_class={
+        "MegaForTokenClassification": dict(
+            labels=dict(labels=dict(kind="full", value=1, shape=["batch_size", "seq_length"])),
+        )
+    },
     common_properties=["hidden_size", "num_hidden_layers"],
     config_tester_kwargs=dict(hidden_size=37),
     tester=dict(num_attention_heads=1),

@@ -1,6 +1,7 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The four heads, written once for all architectures: masked tokens, next token, real values, whole sequences.
+"""The five heads, written once for all architectures: masked tokens, next token, real values, whole sequences, and
+a label for every position.
 
 An architecture derives its classes from these and from its own pretrained-model class, and names its base model in
 `backbone_class`. Axes: B batch, L length, C channels, H hidden size, V vocabulary, Q levels, K labels.
@@ -10,7 +11,12 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
-from transformers.modeling_outputs import CausalLMOutputWithPast, MaskedLMOutput, SequenceClassifierOutput
+from transformers.modeling_outputs import (
+    CausalLMOutputWithPast,
+    MaskedLMOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_longseq import LongSeqConfig
@@ -21,6 +27,7 @@ from .longseq_losses import (
     cross_entropy_loss,
     in_units,
     next_token_loss,
+    only_valid,
     reconstruction_loss,
 )
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel
@@ -187,6 +194,7 @@ class LongSeqForPreTraining(LongSeqPreTrainedModel):
 class LongSeqForSequenceClassification(LongSeqPreTrainedModel):
     """Classifies whole sequences, or pairs of them; regression and multi-label by `config.problem_type`."""
 
+    pools_positions = True
     backbone_class: type[LongSeqModel]
 
     def __init__(self, config: LongSeqConfig):
@@ -246,6 +254,61 @@ class LongSeqForSequenceClassification(LongSeqPreTrainedModel):
         logits = in_units(logits, self.config)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=first.hidden_states, attentions=first.attentions
+        )
+
+
+class LongSeqForTokenClassification(LongSeqPreTrainedModel):
+    """Labels every position: a class, several labels, or numbers, as `config.problem_type` says."""
+
+    backbone_class: type[LongSeqModel]
+
+    def __init__(self, config: LongSeqConfig):
+        super().__init__(config)
+        if config.pair_classification:
+            raise ValueError(
+                f"{type(self).__name__} labels the positions of one sequence but pair_classification is True; set "
+                "pair_classification=False."
+            )
+        self.num_labels = config.num_labels
+        self.model = self.backbone_class(config)
+        self.classifier = ClassifierHead(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        input_values: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs,
+    ) -> TokenClassifierOutput:
+        """Logits (B, L, K). `labels` are class ids (B, L), floats (B, L, K) for several labels, or numbers to
+        regress, (B, L, K) or with one target (B, L), in their own units (see `label_mean` of the configuration).
+
+        Positions labelled -100 and padding are not scored.
+        """
+        num_items = kwargs.pop("num_items_in_batch", None)
+        outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            input_values=input_values,
+            inputs_embeds=inputs_embeds,
+            position_ids=position_ids,
+            use_cache=False,
+            **kwargs,
+        )
+        logits = self.classifier(outputs.last_hidden_state)
+        loss = None
+        if labels is not None:
+            loss = classification_loss(logits, only_valid(labels, attention_mask), self.config, num_items)
+        return TokenClassifierOutput(
+            loss=loss,
+            logits=in_units(logits, self.config),
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
         )
 
 

@@ -149,7 +149,7 @@ def pool(hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None, pooling: str) 
 
 
 class ClassifierHead(nn.Module):
-    """Pooled features (B, H), or (B, 4 H) of a pair, to logits (B, K)."""
+    """Pooled features (B, H), (B, 4 H) of a pair or (B, L, H) of positions, to as many rows of K logits."""
 
     def __init__(self, config):
         super().__init__()

@@ -73,38 +73,50 @@ def infer_problem_type(config, labels: torch.Tensor) -> str:
     return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
 
 
-def classification_loss(
-    logits_BK: torch.Tensor, labels: torch.Tensor, config, num_items_in_batch=None
-) -> torch.Tensor:
-    """Cross-entropy, binary cross-entropy or mean squared error, as the problem type says; the squared error is
-    that of standardised targets where the configuration has their mean and deviation."""
+def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config, num_items_in_batch=None) -> torch.Tensor:
+    """Cross-entropy, binary cross-entropy or mean squared error, as the problem type says, of logits (B, K), or
+    (B, L, K) with labels for every position; -100 is not scored. The squared error is that of standardised targets
+    where the configuration has their mean and deviation."""
     problem_type = infer_problem_type(config, labels)
-    labels = labels.to(logits_BK.device)
+    labels = labels.to(logits.device)
     if problem_type == "single_label_classification":
+        if labels.numel() * logits.shape[-1] != logits.numel():
+            raise ValueError(
+                f"labels have shape {tuple(labels.shape)} but the {problem_type} head gives {tuple(logits.shape)}; "
+                f"give one class per {'position' if logits.ndim == 3 else 'example'}."
+            )
         check_class_labels(labels, config.num_labels)
-        return cross_entropy_loss(logits_BK, labels, num_items_in_batch)
-    if labels.numel() != logits_BK.numel():
+        return cross_entropy_loss(logits, labels, num_items_in_batch)
+    if labels.numel() != logits.numel():
         raise ValueError(
-            f"labels have shape {tuple(labels.shape)} but the {problem_type} head gives {tuple(logits_BK.shape)}; "
-            "give one number per example and label."
+            f"labels have shape {tuple(labels.shape)} but the {problem_type} head gives {tuple(logits.shape)}; "
+            f"give one number per {'position' if logits.ndim == 3 else 'example'} and label."
         )
-    labels = labels.reshape(logits_BK.shape).float()
+    labels = labels.reshape(logits.shape).float()
     scored = labels != IGNORE_INDEX
     if problem_type == "regression":
         if config.label_scale is not None:
             labels = (labels - labels.new_tensor(config.label_mean)) / labels.new_tensor(config.label_scale)
-        entries = F.mse_loss(logits_BK.float(), labels, reduction="none")
+        entries = F.mse_loss(logits.float(), labels, reduction="none")
     else:
-        entries = F.binary_cross_entropy_with_logits(logits_BK.float(), labels, reduction="none")
+        entries = F.binary_cross_entropy_with_logits(logits.float(), labels, reduction="none")
     return _normalise(entries.masked_fill(~scored, 0.0).sum(), scored.sum(), num_items_in_batch)
 
 
-def in_units(logits_BK: torch.Tensor, config) -> torch.Tensor:
-    """Outputs of a regression trained on standardised targets in the units of the targets; others unchanged."""
+def only_valid(labels: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """Labels (B, L) or (B, L, K) with -100 where `attention_mask` (B, L), or (B, positions seen + L), is 0."""
+    if attention_mask is None or attention_mask.ndim != 2:
+        return labels
+    padding_BL = attention_mask[:, -labels.shape[1] :] == 0
+    return labels.masked_fill(padding_BL if labels.ndim == 2 else padding_BL[..., None], IGNORE_INDEX)
+
+
+def in_units(logits: torch.Tensor, config) -> torch.Tensor:
+    """Outputs (..., K) of a regression trained on standardised targets in the targets' units; others unchanged."""
     if config.label_scale is None or config.problem_type not in ("regression", None):
-        return logits_BK
-    logits_BK = logits_BK.float()
-    return logits_BK * logits_BK.new_tensor(config.label_scale) + logits_BK.new_tensor(config.label_mean)
+        return logits
+    logits = logits.float()
+    return logits * logits.new_tensor(config.label_scale) + logits.new_tensor(config.label_mean)
 
 
 def can_check(tensor: torch.Tensor) -> bool:

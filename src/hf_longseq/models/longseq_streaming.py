@@ -10,7 +10,7 @@ from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from .longseq_layers import pool
-from .longseq_losses import check_lengths
+from .longseq_losses import check_lengths, in_units
 from .ssm_cache import RecurrentCache
 
 
@@ -115,8 +115,8 @@ class LongSeqStream:
             attention_mask: (B, L), 1 at real positions of this piece; None when all are.
 
         Returns:
-            A classifier's output, whose logits (B, K) are the answer for everything read so far (NaN for a row that
-            was padding only); of other models the output for the positions of this piece.
+            Of a classifier of whole sequences, logits (B, K): the answer for everything read so far (NaN for a row
+            that was padding only). Of other models the output for the positions of this piece.
 
         Raises:
             ValueError: for an empty piece, another batch size than before, or a model in training mode.
@@ -128,12 +128,12 @@ class LongSeqStream:
             self._check(piece, attention_mask)
         inputs = {"attention_mask": self._whole_mask(piece, attention_mask), "past_key_values": self.cache}
         inputs |= {"input_ids": input_ids} if input_values is None else {"input_values": input_values}
-        classifier = getattr(self.model, "classifier", None)
-        if classifier is None:
+        if not getattr(self.model, "pools_positions", False):
             return self.model(**inputs)
         hidden_BLH = self.model.model(**inputs).last_hidden_state
         self.pool.update(hidden_BLH, attention_mask)
-        return SequenceClassifierOutput(logits=classifier(self.pool.value(hidden_BLH.dtype)))
+        logits_BK = self.model.classifier(self.pool.value(hidden_BLH.dtype))
+        return SequenceClassifierOutput(logits=in_units(logits_BK, self.model.config))
 
     def _check(self, piece: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
         check_lengths(piece.shape[1], None)

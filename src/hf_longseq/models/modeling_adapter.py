@@ -26,7 +26,12 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_adapter import AdapterConfig
-from .longseq_heads import LongSeqForMaskedLM, LongSeqForPreTraining, LongSeqForSequenceClassification
+from .longseq_heads import (
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_losses import check_lengths, check_token_ids
 from .modeling_longseq import LongSeqPreTrainedModel, flagged_values
 
@@ -116,6 +121,7 @@ class AdapterPreTrainedModel(LongSeqPreTrainedModel):
         "AutoModelForMaskedLM": "modeling_adapter.AdapterForMaskedLM",
         "AutoModelForPreTraining": "modeling_adapter.AdapterForPreTraining",
         "AutoModelForSequenceClassification": "modeling_adapter.AdapterForSequenceClassification",
+        "AutoModelForTokenClassification": "modeling_adapter.AdapterForTokenClassification",
         "AutoModelForImageClassification": "modeling_adapter.AdapterForSequenceClassification",
         "AutoModelForAudioClassification": "modeling_adapter.AdapterForSequenceClassification",
     }
@@ -267,6 +273,12 @@ class AdapterForSequenceClassification(AdapterPreTrainedModel, LongSeqForSequenc
     backbone_class = AdapterModel
 
 
+class AdapterForTokenClassification(AdapterPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = AdapterModel
+
+
 def build_backbone(config: PreTrainedConfig) -> PreTrainedModel:
     """The base model of an architecture of transformers, without the pooler that our heads would leave unused."""
     model_class = MODEL_MAPPING[type(config)]
@@ -278,4 +290,10 @@ def build_backbone(config: PreTrainedConfig) -> PreTrainedModel:
     return model_class._from_config(config, **options)
 
 
-__all__ = ["AdapterForMaskedLM", "AdapterForPreTraining", "AdapterForSequenceClassification", "AdapterModel"]
+__all__ = [
+    "AdapterForMaskedLM",
+    "AdapterForPreTraining",
+    "AdapterForSequenceClassification",
+    "AdapterForTokenClassification",
+    "AdapterModel",
+]

@@ -19,6 +19,7 @@ from .longseq_heads import (
     LongSeqForMaskedLM,
     LongSeqForPreTraining,
     LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
 )
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
@@ -172,11 +173,18 @@ class DLRForSequenceClassification(DLRPreTrainedModel, LongSeqForSequenceClassif
     backbone_class = DLRModel
 
 
+class DLRForTokenClassification(DLRPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = DLRModel
+
+
 __all__ = [
     "DLRForCausalLM",
     "DLRForMaskedLM",
     "DLRForPreTraining",
     "DLRForSequenceClassification",
+    "DLRForTokenClassification",
     "DLRModel",
     "DLRPreTrainedModel",
 ]

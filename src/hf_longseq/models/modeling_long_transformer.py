@@ -19,6 +19,7 @@ from .longseq_heads import (
     LongSeqForMaskedLM,
     LongSeqForPreTraining,
     LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
 )
 from .modeling_longseq import LongSeqBlock, LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 
@@ -145,6 +146,12 @@ class LongTransformerForSequenceClassification(LongTransformerPreTrainedModel, L
     backbone_class = LongTransformerModel
 
 
+class LongTransformerForTokenClassification(LongTransformerPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = LongTransformerModel
+
+
 __all__ = [
     "LongTransformerPreTrainedModel",
     "LongTransformerModel",
@@ -152,4 +159,5 @@ __all__ = [
     "LongTransformerForCausalLM",
     "LongTransformerForPreTraining",
     "LongTransformerForSequenceClassification",
+    "LongTransformerForTokenClassification",
 ]

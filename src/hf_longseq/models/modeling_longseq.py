@@ -288,6 +288,7 @@ def full_auto_map(stem: str, prefix: str) -> dict[str, str]:
         "AutoModelForCausalLM": "ForCausalLM",
         "AutoModelForPreTraining": "ForPreTraining",
         "AutoModelForSequenceClassification": "ForSequenceClassification",
+        "AutoModelForTokenClassification": "ForTokenClassification",
         # the same head, under the names that the pipelines for pictures and sounds ask for
         "AutoModelForImageClassification": "ForSequenceClassification",
         "AutoModelForAudioClassification": "ForSequenceClassification",

@@ -19,6 +19,7 @@ from .longseq_heads import (
     LongSeqForMaskedLM,
     LongSeqForPreTraining,
     LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
 )
 from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
@@ -147,11 +148,18 @@ class LRUForSequenceClassification(LRUPreTrainedModel, LongSeqForSequenceClassif
     backbone_class = LRUModel
 
 
+class LRUForTokenClassification(LRUPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = LRUModel
+
+
 __all__ = [
     "LRUForCausalLM",
     "LRUForMaskedLM",
     "LRUForPreTraining",
     "LRUForSequenceClassification",
+    "LRUForTokenClassification",
     "LRUModel",
     "LRUPreTrainedModel",
 ]

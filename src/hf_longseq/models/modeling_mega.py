@@ -24,6 +24,7 @@ from .longseq_heads import (
     LongSeqForMaskedLM,
     LongSeqForPreTraining,
     LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
 )
 from .longseq_layers import LongSeqDropout
 from .mega_layers import (
@@ -274,11 +275,18 @@ class MegaForSequenceClassification(MegaPreTrainedModel, LongSeqForSequenceClass
     backbone_class = MegaModel
 
 
+class MegaForTokenClassification(MegaPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = MegaModel
+
+
 __all__ = [
     "MegaForCausalLM",
     "MegaForMaskedLM",
     "MegaForPreTraining",
     "MegaForSequenceClassification",
+    "MegaForTokenClassification",
     "MegaModel",
     "MegaPreTrainedModel",
 ]

@@ -20,6 +20,7 @@ from .longseq_heads import (
     LongSeqForMaskedLM,
     LongSeqForPreTraining,
     LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
 )
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
@@ -176,11 +177,18 @@ class S4ForSequenceClassification(S4PreTrainedModel, LongSeqForSequenceClassific
     backbone_class = S4Model
 
 
+class S4ForTokenClassification(S4PreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = S4Model
+
+
 __all__ = [
     "S4ForCausalLM",
     "S4ForMaskedLM",
     "S4ForPreTraining",
     "S4ForSequenceClassification",
+    "S4ForTokenClassification",
     "S4Model",
     "S4PreTrainedModel",
 ]

@@ -20,6 +20,7 @@ from .longseq_heads import (
     LongSeqForMaskedLM,
     LongSeqForPreTraining,
     LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
 )
 from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
@@ -241,11 +242,18 @@ class S5ForSequenceClassification(S5PreTrainedModel, LongSeqForSequenceClassific
     backbone_class = S5Model
 
 
+class S5ForTokenClassification(S5PreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = S5Model
+
+
 __all__ = [
     "S5ForCausalLM",
     "S5ForMaskedLM",
     "S5ForPreTraining",
     "S5ForSequenceClassification",
+    "S5ForTokenClassification",
     "S5Model",
     "S5PreTrainedModel",
 ]
