@@ -22,6 +22,10 @@ VARIANTS = {
     "transformer": dict(arch="transformer"),
     "transformer-sinusoidal": dict(arch="transformer", position_embedding="sinusoidal"),
     "transformer-window": dict(arch="transformer", attention_window=3),
+    "transformer-local-bias": dict(arch="transformer", attention_bias="local", position_embedding="none"),
+    "transformer-window-local-mimetic": dict(
+        arch="transformer", attention_window=3, attention_bias="local", init="mimetic"
+    ),
     "transformer-post-norm": dict(arch="transformer", norm_position="post", position_embedding="none"),
     "lru": dict(arch="lru"),
     "s5": dict(arch="s5"),

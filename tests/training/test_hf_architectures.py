@@ -371,11 +371,23 @@ def test_learned_positions_cannot_grow(tiny, tmp_path):
         build_config(recipe, load_data(recipe.data).spec)
 
 
-def test_a_random_initialisation_of_pretrained_weights_contradicts_itself(tiny, foundation):
-    recipe = tiny("waves", f"hf:{foundation}", model={"init_normal": 0.1})
-    recipe.model.fields = {}
-    with pytest.raises(HfLongSeqError, match="would overwrite the weights"):
+@pytest.mark.parametrize("field, value", [("init_normal", 0.1), ("init", "mimetic")])
+def test_a_random_initialisation_of_pretrained_weights_contradicts_itself(tiny, foundation, field, value):
+    recipe = tiny("waves", f"hf:{foundation}", model={field: value})
+    recipe.model.fields = {"init": value} if field == "init" else {}
+    with pytest.raises(HfLongSeqError, match=f"model.{field} and the weights of .* exclude each other"):
         build_config(recipe, load_data(recipe.data).spec, classifier=True)
+
+
+def test_a_mimetic_initialisation_is_for_mamba_behind_the_adapter(tiny):
+    with pytest.raises(HfLongSeqError, match="on tokens is transformers' own class: set model.bidirectional to true"):
+        recipe = tiny("tags", "hf:mamba2", model={"init": "mimetic"}, pretrain={"objective": "causal"})
+        build_config(recipe, load_data(recipe.data).spec)
+    with pytest.raises(HfLongSeqError, match="init is 'mimetic', which is for trunks of mamba and mamba2"):
+        recipe = tiny("waves", "hf:llama", model={"init": "mimetic"}, pretrain={"objective": "causal"})
+        build_config(recipe, load_data(recipe.data).spec)
+    with pytest.raises(HfLongSeqError, match="init_normal would redraw what model.init=mimetic set"):
+        tiny("waves", "transformer", model={"init": "mimetic", "init_normal": 0.1, "num_attention_heads": 2})
 
 
 def test_a_run_starts_from_pretrained_weights_and_says_so(tiny, foundation, tmp_path):

@@ -34,6 +34,8 @@ class AdapterConfig(PreTrainedConfig):
         bidirectional: None runs the trunk as it is. "shared" (or True) runs a causal trunk over every sequence and
             over its reverse, with the same weights; "separate" gives the reverse a second set. See `AdapterModel`.
         direction_join: "sum" of the two runs, or "concat", which projects both to the hidden size.
+        init: None for the trunk's own initialisation, or "mimetic", which makes the mixers of Mamba and Mamba-2 begin
+            as linear attention (arXiv 2410.11135).
         num_channels: real channels per position ("values" only).
         num_levels: what `...ForPreTraining` predicts of each channel: None for the value itself (L1 loss), or the
             number of grey levels it was quantised to (cross-entropy).
@@ -53,6 +55,7 @@ class AdapterConfig(PreTrainedConfig):
     input_type: str = "values"
     bidirectional: bool | str | None = None
     direction_join: str = "sum"
+    init: str | None = None
     num_channels: int = 1
     num_levels: int | None = None
     pooling: str = "mean"
@@ -99,6 +102,12 @@ class AdapterConfig(PreTrainedConfig):
         require_inputs_and_heads(self)
         require_choice(self, "bidirectional", (None, "shared", "separate"))
         require_choice(self, "direction_join", ("sum", "concat"))
+        require_choice(self, "init", (None, "mimetic"))
+        if self.init is not None and self.backbone_config.model_type not in ("mamba", "mamba2"):
+            raise ValueError(
+                f"AdapterConfig.init is {self.init!r}, which is for trunks of mamba and mamba2, but the trunk is "
+                f"{self.backbone_config.model_type}; leave it out."
+            )
         if self.bidirectional is None:
             return
         if not looks_back_only(self.backbone_config):

@@ -17,6 +17,10 @@ class LongTransformerConfig(LongSeqConfig):
         intermediate_size: width of the feed-forward sub-block; four times `hidden_size` when not given.
         position_embedding: "rotary" (on queries and keys), "sinusoidal" (added to the embeddings) or "none".
         rope_theta: base of the rotary frequencies.
+        attention_bias: None, or "local": scores fall linearly with the distance, by a slope per head from 2^(-8/N) to
+            2^-8 that is not trained (ALiBi, Press et al. 2022; in both directions where the model sees both).
+        init: None for PyTorch's defaults, or "mimetic": queries and keys begin near the identity, values and outputs
+            near minus the identity (Trockman and Kolter, ICML 2023, who use sinusoidal positions with it).
         attention_window: None attends to every position; a number w cuts the sequence into blocks of w positions,
             each of which attends to itself and to its neighbours.
         window_blocks_back: how many blocks before its own a position sees.
@@ -38,6 +42,8 @@ class LongTransformerConfig(LongSeqConfig):
     num_attention_heads: int = 4
     position_embedding: str = "rotary"
     rope_theta: float | int = 10000.0
+    attention_bias: str | None = None
+    init: str | None = None
     attention_window: int | None = None
     window_blocks_back: int = 1
     window_blocks_ahead: int = 1
@@ -60,6 +66,8 @@ class LongTransformerConfig(LongSeqConfig):
     def validate_architecture(self) -> None:
         super().validate_architecture()
         require_choice(self, "position_embedding", ("sinusoidal", "rotary", "none"))
+        require_choice(self, "attention_bias", (None, "local"))
+        require_choice(self, "init", (None, "mimetic"))
         require_at_least(self, "num_attention_heads", 1)
         require_at_least(self, "attention_window", 1)
         require_at_least(self, "max_position_embeddings", 1)

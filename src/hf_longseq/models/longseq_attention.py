@@ -34,6 +34,19 @@ def apply_rotary(x_BNLD: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> 
     return turned.flatten(-2).to(x_BNLD.dtype)
 
 
+def local_bias(query_positions_BL: torch.Tensor, key_positions_BK: torch.Tensor, num_heads: int) -> torch.Tensor:
+    """What distance costs: -m_h |i - j| with m_h = 2^(-8 h / N) for heads h = 1 ... N. (B, N, L, K), float32."""
+    heads = torch.arange(1, num_heads + 1, dtype=torch.float32, device=query_positions_BL.device)
+    distance_BLK = (query_positions_BL[:, :, None] - key_positions_BK[:, None, :]).abs().float()
+    return -torch.exp2(-8.0 * heads / num_heads)[:, None, None] * distance_BLK[:, None]
+
+
+def additive(allowed: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """A mask of what may be seen, and a bias of the scores, as one number to add to each score."""
+    bias = torch.zeros((), dtype=dtype, device=allowed.device) if bias is None else bias.to(dtype)
+    return torch.where(allowed, bias, torch.finfo(dtype).min)
+
+
 def eager_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -65,6 +78,7 @@ class WindowLayout:
         order_BL: index that packs the real positions to the front; None when they are there already.
         inverse_BL: index that undoes it.
         mask_BMWK: which keys each block may see, broadcastable to (B, M, W, K).
+        bias_1NWK: what is added to the scores of a block; None for nothing.
     """
 
     window: int
@@ -73,12 +87,21 @@ class WindowLayout:
     order_BL: torch.Tensor | None
     inverse_BL: torch.Tensor | None
     mask_BMWK: torch.Tensor
+    bias_1NWK: torch.Tensor | None = None
 
 
 def window_layout(
-    length: int, window: int, back: int, ahead: int, causal: bool, valid_BL: torch.Tensor | None, device: torch.device
+    length: int,
+    window: int,
+    back: int,
+    ahead: int,
+    causal: bool,
+    valid_BL: torch.Tensor | None,
+    device: torch.device,
+    biased_heads: int | None = None,
 ) -> WindowLayout:
-    """Plan block-local attention. The mask holds one row per block, and W x K more only in a causal model."""
+    """Plan block-local attention. The mask holds one row per block, and W x K more only in a causal model or where
+    the scores of `biased_heads` heads get the local bias."""
     window = min(window, length)
     order = inverse = None
     if valid_BL is not None:
@@ -97,7 +120,11 @@ def window_layout(
         mask_BMWK = mask_BMWK & (column <= row)
     # a block of nothing but padding would have no key at all: let it see everything, its output is not used
     mask_BMWK = mask_BMWK | ~mask_BMWK.any(dim=-1, keepdim=True)
-    return WindowLayout(window, back, ahead, order, inverse, mask_BMWK)
+    bias = None
+    if biased_heads is not None:
+        row = torch.arange(window, device=device)[None] + back * window
+        bias = local_bias(row, torch.arange((back + 1 + ahead) * window, device=device)[None], biased_heads)
+    return WindowLayout(window, back, ahead, order, inverse, mask_BMWK, bias)
 
 
 def _take(x_BNLD: torch.Tensor, index_BL: torch.Tensor) -> torch.Tensor:
@@ -134,10 +161,11 @@ def block_local_attention(
     query = F.pad(query, (0, 0, 0, tail)).unflatten(2, (num_blocks, window))
     query = query.transpose(1, 2).reshape(batch * num_blocks, heads, window, -1)
     mask = layout.mask_BMWK.expand(batch, num_blocks, -1, -1).reshape(batch * num_blocks, 1, -1, span)
+    if eager or layout.bias_1NWK is not None:
+        mask = additive(mask, layout.bias_1NWK, query.dtype)
     weights = None
     if eager:
-        bias = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
-        out, weights = eager_attention(module, query, context(key), context(value), bias, dropout, scaling)
+        out, weights = eager_attention(module, query, context(key), context(value), mask, dropout, scaling)
         weights = weights.unflatten(0, (batch, num_blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
         out = out.transpose(1, 2)
     else:
@@ -152,7 +180,7 @@ def block_local_attention(
 
 
 class LongAttention(nn.Module):
-    """Multi-head attention; the mixer of the long Transformer. Q, K, V and output maps are drawn independently."""
+    """Multi-head attention; the mixer of the long Transformer."""
 
     def __init__(self, config, layer_idx: int):
         super().__init__()
@@ -194,8 +222,9 @@ class LongAttention(nn.Module):
         dropout = self.config.attention_dropout if self.training else 0.0
         scaling = self.head_dim**-0.5
         implementation = self.config._attn_implementation
-        if self.config.attention_window is not None and implementation != "eager":
-            implementation = "sdpa"  # fused kernels do not take a window's masks
+        dense = self.config.attention_window is not None or self.config.attention_bias is not None
+        if dense and implementation != "eager":
+            implementation = "sdpa"  # fused kernels take neither a window's masks nor a bias
         if window is not None:
             out, weights = block_local_attention(
                 self, query, key, value, window, dropout, scaling, eager=implementation == "eager"

@@ -33,6 +33,7 @@ from .longseq_heads import (
     LongSeqForTokenClassification,
 )
 from .longseq_losses import check_lengths, check_token_ids
+from .mimetic_init import mimetic_selective_ssm_, selective_ssm_mixers
 from .modeling_longseq import LongSeqPreTrainedModel, flagged_values
 
 
@@ -133,6 +134,14 @@ class AdapterPreTrainedModel(LongSeqPreTrainedModel):
             bound = module.in_features**-0.5
             init.uniform_(module.weight, -bound, bound)
             init.uniform_(module.bias, -bound, bound)
+
+    @torch.no_grad()
+    def initialize_weights(self) -> None:
+        """As in transformers, then what a mimetic initialisation changes; loaded weights stay."""
+        super().initialize_weights()
+        if self.config.init == "mimetic":
+            for mixer in selective_ssm_mixers(self):
+                mimetic_selective_ssm_(mixer)
 
 
 class AdapterModel(AdapterPreTrainedModel):

@@ -13,7 +13,14 @@ from transformers.generation import GenerationMixin
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 
 from .configuration_long_transformer import LongTransformerConfig
-from .longseq_attention import LongAttention, rotary_angles, sinusoidal_positions, window_layout
+from .longseq_attention import (
+    LongAttention,
+    additive,
+    local_bias,
+    rotary_angles,
+    sinusoidal_positions,
+    window_layout,
+)
 from .longseq_heads import (
     LongSeqForCausalLM,
     LongSeqForMaskedLM,
@@ -21,6 +28,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
+from .mimetic_init import mimetic_attention_
 from .modeling_longseq import LongSeqBlock, LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 
 
@@ -36,6 +44,17 @@ class LongTransformerPreTrainedModel(LongSeqPreTrainedModel):
     _supports_flex_attn = True
     _supports_attention_backend = True
     _can_record_outputs = {"hidden_states": LongSeqBlock, "attentions": LongAttention}
+
+    @torch.no_grad()
+    def initialize_weights(self) -> None:
+        """As in transformers, then attention anew where the configuration says "mimetic"; loaded weights stay."""
+        super().initialize_weights()
+        if self.config.init != "mimetic":
+            return
+        for module in self.modules():
+            if isinstance(module, LongAttention):
+                maps = (module.q_proj, module.k_proj, module.v_proj, module.o_proj)
+                mimetic_attention_(*maps, num_heads=self.config.num_attention_heads)
 
 
 class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
@@ -71,11 +90,11 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         elif config.position_embedding == "sinusoidal":
             hidden_states = hidden_states + sinusoidal_positions(position_ids, config.hidden_size).to(hidden_states)
 
-        if config.attention_window is not None and attention_mask is padding:
-            if seen == 0:
+        if attention_mask is padding and (config.attention_window is not None or config.attention_bias is not None):
+            if config.attention_window is not None and seen == 0:
                 kwargs["window"] = self._window_layout(length, padding, hidden_states.device)
                 return hidden_states, {"attention_mask": None, **kwargs}
-            kwargs["attention_mask"] = self._window_mask_with_cache(hidden_states, padding, seen)
+            kwargs["attention_mask"] = self._dense_mask(hidden_states, padding, seen)
         elif config.bidirectional:
             kwargs["attention_mask"] = create_bidirectional_mask(config, hidden_states, attention_mask)
         else:
@@ -101,25 +120,29 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
             not config.bidirectional,
             padding,
             device,
+            config.num_attention_heads if config.attention_bias == "local" else None,
         )
 
-    def _window_mask_with_cache(
-        self, hidden_states: torch.Tensor, padding: torch.Tensor | None, seen: int
-    ) -> torch.Tensor:
-        """(B, 1, L, seen + L) for new positions that follow a cache: few rows, so it may be dense."""
-        length, window = hidden_states.shape[1], self.config.attention_window
+    def _dense_mask(self, hidden_states: torch.Tensor, padding: torch.Tensor | None, seen: int) -> torch.Tensor:
+        """What may be seen, and the local bias: (B, 1 or N, L, seen + L), boolean or to be added to the scores.
+
+        With a window it is for new positions that follow a cache: few rows, so it may be dense.
+        """
+        config, length = self.config, hidden_states.shape[1]
         keys = self._positions(padding, 0, seen + length, hidden_states.device)
         queries = keys[:, -length:]
-        first_block = queries // window - self.config.window_blocks_back
-        allowed = (keys[:, None, :] // window >= first_block[:, :, None]) & (keys[:, None, :] <= queries[:, :, None])
-        if padding is not None:
-            allowed = allowed & padding.bool()[:, None, :]
+        allowed = torch.ones_like(keys, dtype=torch.bool) if padding is None else padding.bool()
+        allowed = allowed[:, None, :].expand(-1, length, -1)
+        if not config.bidirectional:
+            allowed = allowed & (keys[:, None, :] <= queries[:, :, None])
+        if config.attention_window is not None:
+            first_block = queries // config.attention_window - config.window_blocks_back
+            allowed = allowed & (keys[:, None, :] // config.attention_window >= first_block[:, :, None])
         allowed = (allowed | ~allowed.any(dim=-1, keepdim=True))[:, None]
-        if self.config._attn_implementation != "eager":
+        bias = local_bias(queries, keys, config.num_attention_heads) if config.attention_bias == "local" else None
+        if bias is None and config._attn_implementation != "eager":
             return allowed
-        return torch.zeros_like(allowed, dtype=hidden_states.dtype).masked_fill(
-            ~allowed, torch.finfo(hidden_states.dtype).min
-        )
+        return additive(allowed, bias, hidden_states.dtype)
 
 
 class LongTransformerForMaskedLM(LongTransformerPreTrainedModel, LongSeqForMaskedLM):

@@ -31,8 +31,8 @@ TASK_FIELDS = frozenset(
 # Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
 SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
 HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
-# Fields of the adapter that make a causal trunk read both ways.
-DIRECTION_FIELDS = {"bidirectional": bool | str | None, "direction_join": str}
+# Fields of the adapter that change the trunk: a causal one may read both ways, or begin with other weights.
+ADAPTER_FIELDS = {"bidirectional": bool | str | None, "direction_join": str, "init": str | None}
 
 # Toy sizes of the architectures of this package.
 TINY = {
@@ -115,7 +115,7 @@ def model_field_types(arch: str) -> dict[str, Any]:
     if is_hf(arch):
         own |= {alias: own[name] for alias, name in config_class.attribute_map.items() if name in own}
     known = {name: kind for name, kind in own.items() if name not in TASK_FIELDS}
-    return {**known, **HEAD_FIELDS, **DIRECTION_FIELDS, **SOURCE_FIELDS} if is_hf(arch) else known
+    return {**known, **HEAD_FIELDS, **ADAPTER_FIELDS, **SOURCE_FIELDS} if is_hf(arch) else known
 
 
 def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:

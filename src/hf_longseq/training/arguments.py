@@ -42,6 +42,10 @@ class ModelSection:
     def __post_init__(self):
         if self.init_normal is not None and not self.init_normal > 0:
             raise HfLongSeqError(f"model.init_normal is {self.init_normal}: give a deviation above 0, or none.")
+        if self.init_normal is not None and self.fields.get("init") is not None:
+            raise HfLongSeqError(
+                f"model.init_normal would redraw what model.init={self.fields['init']} set: use one of the two."
+            )
 
 
 @dataclass

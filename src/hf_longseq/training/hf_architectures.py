@@ -31,7 +31,7 @@ from hf_longseq.models import AdapterConfig
 from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.models.modeling_adapter import build_backbone
 from hf_longseq.training.architectures import (
-    DIRECTION_FIELDS,
+    ADAPTER_FIELDS,
     HEAD_FIELDS,
     SOURCE_FIELDS,
     base_class,
@@ -80,9 +80,10 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
         HfLongSeqError: If the architecture cannot do what is asked.
     """
     arch, fields = recipe.model.arch, recipe.model.fields
-    if recipe.model.init_normal is not None and starts_from(recipe):
+    redrawn = "init_normal" if recipe.model.init_normal is not None else "init" if fields.get("init") else None
+    if redrawn and starts_from(recipe):
         raise HfLongSeqError(
-            f"model.init_normal would overwrite the weights of {starts_from(recipe)!r}: leave it out, or set "
+            f"model.{redrawn} and the weights of {starts_from(recipe)!r} exclude each other: leave it out, or set "
             "model.pretrained to false."
         )
     config = trunk_config(recipe, spec)
@@ -97,6 +98,11 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
         "label2id": {name: index for index, name in enumerate(names)},
     }
     own_class = spec.modality == "tokens" and not both_ways
+    if own_class and fields.get("init") is not None:
+        raise HfLongSeqError(
+            f"model.init is {fields['init']!r}, but {arch} on tokens is transformers' own class: set "
+            "model.bidirectional to true."
+        )
     if own_class and (not classifier or _has_own_classifier(config, fields, spec)):
         if classifier and hasattr(config, "use_cache"):
             labels["use_cache"] = False
@@ -107,7 +113,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
     if spec.modality == "values":
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
     own |= {"pretraining_objective": recipe.pretrain.objective}
-    own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **DIRECTION_FIELDS}}
+    own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
     try:
         return AdapterConfig(backbone_config=config, **own, **labels)
     except StrictDataclassError as error:
@@ -172,7 +178,7 @@ def trunk_config(recipe: Recipe, spec: TaskSpec) -> PreTrainedConfig:
     base = base_config(arch, fields.get("pretrained"), fields.get("revision"))
     source = starts_from(recipe)
     own = {
-        name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *DIRECTION_FIELDS, *SOURCE_FIELDS}
+        name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *ADAPTER_FIELDS, *SOURCE_FIELDS}
     }
     saved = {} if type(base)().to_dict() == base.to_dict() else copy.deepcopy(base.to_dict())
     if own:
