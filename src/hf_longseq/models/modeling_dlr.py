@@ -24,6 +24,7 @@ from .longseq_heads import (
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_convolution import (
+    channels_first,
     final_mode_state,
     long_convolution,
     mode_kernel,
@@ -90,9 +91,8 @@ class DLRMixer(nn.Module):
         ``past_key_values``, from which any number of further positions may follow."""
         batch, length, channels = hidden_states.shape
         with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_HBL = hidden_states.permute(2, 0, 1).float()
-            if attention_mask is not None:
-                u_HBL = u_HBL * attention_mask
+            u_BLH = hidden_states.float()
+            u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
             y_HBL = F.gelu(self._convolve(u_HBL, past_key_values)).to(hidden_states.dtype)
         # the projection reads the transposed matrix in place
         projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
@@ -115,9 +115,7 @@ class DLRMixer(nn.Module):
 
         decay_N, omega_N = self._modes()
         kernel_DHL = self._taps(decay_N, omega_N, length)
-        # the skip is lag 0 of the kernel
-        skip_DHL = F.pad(skip_H[None, :, None], (0, length - 1, 0, 0, 0, weight_DHN2.shape[0] - 1))
-        y_HBL = long_convolution(u_HBL, kernel_DHL + skip_DHL)
+        y_HBL = long_convolution(u_HBL, kernel_DHL, skip_H)
         if memory is None:
             return y_HBL
         reached = final_mode_state(u_HBL, decay_N, omega_N)

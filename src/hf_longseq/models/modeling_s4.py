@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""S4 and S4D: state spaces per channel, computed by the chunked scan.
+"""S4 and S4D: state spaces per channel, computed by the chunked scan or a Fourier convolution.
 
 Axes: B batch, L length, H channels, S independent (A, B) copies, n conjugate pairs, N = 2n, D directions; a last axis
 of 2 is (real, imaginary).
@@ -24,7 +24,10 @@ from .longseq_heads import (
 )
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
+from .ssm_convolution import channels_first, long_convolution
 from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
+from .ssm_plan import choose_method
+from .ssm_powers import two_level_kernel
 from .ssm_scan import chunked_scan, kernel
 from .ssm_step import DiscreteSystem, check_finite, discretise, real_readout, step
 
@@ -110,9 +113,8 @@ class S4Mixer(nn.Module):
         ``past_key_values``, from which any number of further positions may follow."""
         batch, length, channels = hidden_states.shape
         with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_HBL = hidden_states.permute(2, 0, 1).float()
-            if attention_mask is not None:
-                u_HBL = u_HBL * attention_mask
+            u_BLH = hidden_states.float()
+            u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
             y_HBL = F.gelu(self._scan(u_HBL, past_key_values)).to(hidden_states.dtype)
         # the projection reads the transposed matrix in place
         projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
@@ -121,7 +123,10 @@ class S4Mixer(nn.Module):
     def _scan(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
         skip_H, length = self.skip_D.float(), u_HBL.shape[-1]
         if past_key_values is None:
-            return chunked_scan(u_HBL, *self.discrete_system(), skip_H)[0]
+            system, readout_DHN = self.discrete_system()
+            if choose_method(u_HBL.shape[1], length) == "scan":
+                return chunked_scan(u_HBL, system, readout_DHN, skip_H)[0]
+            return long_convolution(u_HBL, two_level_kernel(system, readout_DHN, length), skip_H)
         memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
         state = memory.state
         if length == 1 and state is not None:

@@ -16,8 +16,20 @@ from .ssm_precision import without_autocast
 BLOCK = 128
 """Positions whose powers are computed one by one; all others are products of these with powers of Lambda^BLOCK."""
 
-SLAB = 512
+SLAB = 1024
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
+
+TILE = 128
+"""Positions that change places with channels at once."""
+
+GROUP_NUMBERS = 1 << 18
+"""Numbers of a group of channels transformed together on a CPU: 1 MiB, and twice that with its spectrum."""
+
+DEVICE_GROUP_NUMBERS = 1 << 26
+"""The same where memory alone limits it."""
+
+FFT_SHARES = (32, 30, 27, 25, 24, 20)
+"""Good sizes of a transform, in 32nds of the next power of two."""
 
 
 def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length: int) -> torch.Tensor:
@@ -120,66 +132,114 @@ def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch
     return _ModeKernel.apply(weights_RN2, decay_N, omega_N, length)
 
 
+class _ChannelsFirst(torch.autograd.Function):
+    """(B, L, H) to (B, H, L), contiguous in both passes, a tile at a time: whole columns would miss every cache."""
+
+    @staticmethod
+    def forward(ctx, x_BLH):
+        return _swap_axes(x_BLH)
+
+    @staticmethod
+    def backward(ctx, grad_BHL):
+        return _swap_axes(grad_BHL)
+
+
+def _swap_axes(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] <= 2 * TILE or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return x.transpose(1, 2).contiguous()
+    swapped = x.new_empty(x.shape[0], x.shape[2], x.shape[1])
+    for start in range(0, x.shape[1], TILE):
+        swapped[:, :, start : start + TILE] = x[:, start : start + TILE].transpose(1, 2)
+    return swapped
+
+
+def channels_first(x_BLH: torch.Tensor) -> torch.Tensor:
+    """The same numbers as (H, B, L), laid out in memory as (B, H, L): every sequence of a channel in one piece."""
+    return _ChannelsFirst.apply(x_BLH).transpose(0, 1)
+
+
 class _LongConvolution(torch.autograd.Function):
     """FFT convolution whose backward pass also uses real transforms only, and keeps no spectrum.
 
-    Channels go in a few groups one after the other: spectra are twice as long as the input and complex, and those of
-    all channels at once would be most of a layer's memory.
+    Channels go in groups one after the other: what is in work then stays in a cache, and spectra, twice as long as the
+    input and complex, are never held for all channels.
     """
 
     @staticmethod
-    def forward(ctx, u_HBL, kernel_DHL, size):
-        ctx.save_for_backward(u_HBL, kernel_DHL)
+    def forward(ctx, u_HBL, kernel_DHL, skip_H, size):
+        ctx.save_for_backward(u_HBL, kernel_DHL, skip_H)
         ctx.size = size
-        y = torch.empty_like(u_HBL, memory_format=torch.contiguous_format)
-        for part in _channel_groups(u_HBL.shape[0]):
-            spectrum = torch.fft.rfft(u_HBL[part], n=size).mul_(_kernel_spectrum(kernel_DHL[:, part], size))
+        y, padded = torch.empty_like(u_HBL, memory_format=torch.contiguous_format), None
+        for part in _channel_groups(u_HBL, size):
+            padded = _pad(u_HBL[part], size, padded)
+            spectrum = torch.fft.rfft(padded)
+            spectrum.mul_(_kernel_spectrum(kernel_DHL, skip_H, part, size)[:, None])
             y[part] = torch.fft.irfft(spectrum, n=size)[..., : y.shape[-1]]
         return y
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_HBL):
-        u_HBL, kernel_DHL = ctx.saved_tensors
-        size, length = ctx.size, u_HBL.shape[-1]
-        grad_u = torch.empty_like(u_HBL, memory_format=torch.contiguous_format)
+        u_HBL, kernel_DHL, skip_H = ctx.saved_tensors
+        size, padded, (channels, batch, length) = ctx.size, None, u_HBL.shape
+        # laid out as `channels_first` leaves its result
+        grad_u = u_HBL.new_empty(batch, channels, length).transpose(0, 1) if ctx.needs_input_grad[0] else None
         grad_kernel = torch.empty_like(kernel_DHL)
-        for part in _channel_groups(u_HBL.shape[0]):
-            spectrum = torch.fft.rfft(grad_HBL[part], n=size)
-            around = torch.fft.irfft((torch.fft.rfft(u_HBL[part], n=size).conj() * spectrum).sum(1), n=size)
+        for part in _channel_groups(u_HBL, size):
+            padded = _pad(grad_HBL[part], size, padded)
+            spectrum = torch.fft.rfft(padded)
+            padded = _pad(u_HBL[part], size, padded)
+            around = torch.fft.rfft(padded).conj_physical_().mul_(spectrum).sum(1)
+            around = torch.fft.irfft(around, n=size)
             grad_kernel[0, part] = around[:, :length]
             if kernel_DHL.shape[0] == 2:
                 grad_kernel[1, part] = around[:, size - length :].flip(-1)
-            spectrum.mul_(_kernel_spectrum(kernel_DHL[:, part], size).conj())
-            grad_u[part] = torch.fft.irfft(spectrum, n=size)[..., :length]
-        return grad_u, grad_kernel, None
+            if grad_u is not None:
+                spectrum.mul_(_kernel_spectrum(kernel_DHL, skip_H, part, size).conj_physical_()[:, None])
+                grad_u[part] = torch.fft.irfft(spectrum, n=size)[..., :length]
+        return grad_u, grad_kernel, None if skip_H is None else grad_kernel[0, :, 0].clone(), None
 
 
-def _channel_groups(channels: int, groups: int = 4) -> list[slice]:
-    width = -(-channels // groups)
+def _pad(x_HBL: torch.Tensor, size: int, used: torch.Tensor | None) -> torch.Tensor:
+    """Zeros behind every sequence; ``used``, padded before for as many channels, is filled again."""
+    if used is None or used.shape[0] != x_HBL.shape[0]:
+        return F.pad(x_HBL, (0, size - x_HBL.shape[-1]))
+    used[..., : x_HBL.shape[-1]] = x_HBL
+    return used
+
+
+def _channel_groups(u_HBL: torch.Tensor, size: int) -> list[slice]:
+    channels, batch, _ = u_HBL.shape
+    at_once = GROUP_NUMBERS if u_HBL.device.type == "cpu" else DEVICE_GROUP_NUMBERS
+    width = max(1, at_once // (batch * size))
     return [slice(start, min(start + width, channels)) for start in range(0, channels, width)]
 
 
-def _kernel_spectrum(kernel_DHL: torch.Tensor, size: int) -> torch.Tensor:
-    """Spectrum (H, 1, size/2 + 1) of the one- or two-sided kernel laid out on a circle; lead j sits at index -j."""
+def _kernel_spectrum(kernel_DHL, skip_H, part: slice, size: int) -> torch.Tensor:
+    """Spectrum (H, size/2 + 1) of the one- or two-sided kernel laid out on a circle; lead j sits at index -j."""
     length = kernel_DHL.shape[-1]
-    kernel = F.pad(kernel_DHL[0], (0, size - length))
+    kernel = F.pad(kernel_DHL[0, part], (0, size - length))
     if kernel_DHL.shape[0] == 2:
-        kernel[:, size - length :] += kernel_DHL[1].flip(-1)
-    return torch.fft.rfft(kernel)[:, None]
+        kernel[:, size - length :] += kernel_DHL[1, part].flip(-1)
+    if skip_H is not None:
+        kernel[:, 0] += skip_H[part]
+    return torch.fft.rfft(kernel)
 
 
-def long_convolution(u_HBL: torch.Tensor, kernel_DHL: torch.Tensor) -> torch.Tensor:
+def long_convolution(
+    u_HBL: torch.Tensor, kernel_DHL: torch.Tensor, skip_H: torch.Tensor | None = None
+) -> torch.Tensor:
     """Convolves every channel with its own kernel, as long as the sequence, by FFT.
 
     y_t = sum over lags j >= 0 of k0[j] u[t - j], plus, with two directions, over leads j >= 1 of k1[j - 1] u[t + j].
 
     Args:
-        u_HBL: input, float32 or float64.
+        u_HBL: input, float32 or float64; fastest from :func:`channels_first`.
         kernel_DHL: D = 1 (causal) or 2 (the second kernel reads leads).
+        skip_H: added to lag 0.
 
     Returns:
-        (H, B, L).
+        (H, B, L), contiguous.
 
     Raises:
         ValueError: for length 0.
@@ -187,17 +247,16 @@ def long_convolution(u_HBL: torch.Tensor, kernel_DHL: torch.Tensor) -> torch.Ten
     length = u_HBL.shape[-1]
     if length == 0:
         raise ValueError("The convolution was given a sequence of length 0: pass at least one position.")
-    return _LongConvolution.apply(u_HBL, kernel_DHL, good_fft_size(2 * length))
+    return _LongConvolution.apply(u_HBL, kernel_DHL, skip_H, good_fft_size(2 * length))
 
 
 def good_fft_size(minimum: int) -> int:
-    """The smallest 2^a, 3 2^a or 5 2^a (even) that is at least ``minimum``."""
-    size = 2
-    while size < minimum:
-        size *= 2
-    return min(
-        candidate for candidate in (size, size * 3 // 4, size * 5 // 8) if candidate >= minimum and candidate % 2 == 0
-    )
+    """The smallest even size with no prime factor above 5, and few of 3 and 5, that is at least ``minimum``."""
+    power = 2
+    while power < minimum:
+        power *= 2
+    sizes = (power * share // 32 for share in FFT_SHARES if power * share % 64 == 0)
+    return min(size for size in sizes if size >= minimum)
 
 
 def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:

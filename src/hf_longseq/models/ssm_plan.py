@@ -1,0 +1,55 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Which of two exact methods reads a sequence through a state space: the chunked scan or a Fourier convolution.
+
+The scan costs a few thousand operations per value, whatever the batch; the convolution costs fewer, of a kind that
+caches and long transforms slow down, and needs a kernel, which costs the same for one sequence as for many. The times
+below were measured once and are part of the package: a shape takes the same method on every machine, so that a seed
+gives the same numbers.
+
+Axes: B batch, L length, H channels.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+METHODS = ("fourier", "scan")
+
+_forced: ContextVar[str | None] = ContextVar("forced", default=None)
+
+
+def choose_method(batch: int, length: int) -> str:
+    """ "fourier" or "scan", the faster one for (B, L); channels cost both the same."""
+    forced = _forced.get()
+    if forced is not None:
+        return forced
+    return "fourier" if fourier_ns(batch, length) <= scan_ns(batch, length) else "scan"
+
+
+def fourier_ns(batch: int, length: int) -> float:
+    """Nanoseconds per channel of a convolution, forward and backward, on one thread."""
+    size = 2 * length
+    return 40_000 + 12 * length + batch * size * (2 + 0.5 * max(8, size.bit_length()))
+
+
+def scan_ns(batch: int, length: int) -> float:
+    """The same of the scan."""
+    return 400_000 + batch * length * 45
+
+
+@contextmanager
+def forced(method: str) -> Iterator[None]:
+    """Inside, every layer takes ``method``, one of :data:`METHODS`; ValueError for another name.
+
+    >>> with forced("scan"):
+    ...     choose_method(32, 200)
+    'scan'
+    """
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}.")
+    token = _forced.set(method)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
