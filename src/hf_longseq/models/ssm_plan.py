@@ -12,18 +12,16 @@ Axes: B batch, L length, H channels.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 METHODS = ("fourier", "scan")
 
-_forced: ContextVar[str | None] = ContextVar("forced", default=None)
+_forced: list[str] = []  # a plain list, which torch.compile can read
 
 
 def choose_method(batch: int, length: int) -> str:
     """ "fourier" or "scan", the faster one for (B, L); channels cost both the same."""
-    forced = _forced.get()
-    if forced is not None:
-        return forced
+    if _forced:
+        return _forced[-1]
     return "fourier" if fourier_ns(batch, length) <= scan_ns(batch, length) else "scan"
 
 
@@ -48,8 +46,8 @@ def forced(method: str) -> Iterator[None]:
     """
     if method not in METHODS:
         raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}.")
-    token = _forced.set(method)
+    _forced.append(method)
     try:
         yield
     finally:
-        _forced.reset(token)
+        _forced.pop()
