@@ -214,3 +214,16 @@ def write_genome(folder, bases=30_000):
     path = Path(folder) / "made_up.gbk"
     path.write_text(genbank("made_up", "".join(letters), features))
     return path
+
+
+def write_voices(folder, scenes=8):
+    """Clips of four voices, a tone of its own each, laid out as in the packages."""
+    import soundfile
+
+    for scene in range(scenes):
+        for number, (language, fish) in enumerate((language, fish) for language in ("cs", "nl") for fish in "mv"):
+            home = Path(folder) / "sound" / f"scene{scene}" / language
+            home.mkdir(parents=True, exist_ok=True)
+            samples = 0.5 * np.sin(np.arange(int(2.5 * 8000)) * 0.02 * (number + 1))
+            soundfile.write(home / f"sc-{fish}-hello{scene}.ogg", samples, 8000)
+    return Path(folder)

@@ -13,6 +13,7 @@ from stand_ins import (
     write_files,
     write_imdb,
     write_tar,
+    write_voices,
     write_wheel,
 )
 
@@ -28,6 +29,7 @@ SOURCES = {
     "bidmc-hr": write_bidmc,
     "bidmc-rr": lambda folder: write_bidmc(folder, "RR"),
     "bidmc-spo2": lambda folder: write_bidmc(folder, "SpO2"),
+    "voices": write_voices,
     "smnist": lambda folder: write_wheel(folder, digits(40, 16, 16)),
 }
 

@@ -87,7 +87,7 @@ class Reader:
         return pixels.reshape(-1, *pixels.shape[2:])
 
     def _read_audio(self, raw: Any, where: str) -> np.ndarray:
-        samples, rate = _open_audio(raw, where, self.sampling_rate)
+        samples, rate = open_audio(raw, where, self.sampling_rate)
         self.rate = self.rate or rate
         if rate != self.rate:
             raise HfLongSeqError(f"{where} has {rate} Hz, earlier ones {self.rate} Hz: set sampling_rate to resample.")
@@ -128,7 +128,7 @@ def _open_image(value: Any, where: str, colour: bool, size: int | None) -> np.nd
         raise HfLongSeqError(f"{where} is no readable picture ({error}): remove it or save it again.") from error
 
 
-def _open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.ndarray, int]:
+def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.ndarray, int]:
     """Samples (L, C) float32 and sampling rate of a file or of bytes; resampled if `sampling_rate` says so."""
     try:
         import soundfile
@@ -140,14 +140,13 @@ def _open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.n
         samples, rate = soundfile.read(value, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, OSError, TypeError) as error:
         raise HfLongSeqError(f"{where} is no readable sound ({error}): remove it or save it again.") from error
-    if len(samples) == 0:
-        raise HfLongSeqError(f"{where} has length 0: remove the row.")
     if sampling_rate is not None and rate != sampling_rate:
         try:
             from scipy.signal import resample_poly
         except ImportError:
             raise ImportError("Sounds are resampled with scipy, which is missing: run `pip install scipy`.") from None
         divisor = np.gcd(rate, sampling_rate)
-        samples = resample_poly(samples, sampling_rate // divisor, rate // divisor, axis=0).astype(np.float32)
+        if len(samples):
+            samples = resample_poly(samples, sampling_rate // divisor, rate // divisor, axis=0).astype(np.float32)
         rate = sampling_rate
     return samples, rate

@@ -227,6 +227,12 @@ TASKS: dict[str, TaskEntry] = {
         "embedded",
         "7,710/1,268/3,708 x 256 (or 128, 512, 1,024) bases",
     ),
+    "voices": TaskEntry(
+        "hf_longseq.data.voices:load",
+        "which of four voices is heard in a second of raw audio, 4 classes",
+        "files",
+        "4,330/1,030/2,264 x 2,000 samples",
+    ),
     "own-data": TaskEntry(
         "hf_longseq.data.own_data:load",
         "your own files or a data set on the Hub (option data)",

@@ -29,7 +29,7 @@ NAMES = {
 # Tasks whose input is neither text nor a series without a pipeline of its own.
 PIPELINES = {
     "image": ("image", "pathfinder", "pathfinder-16", "pathx", "pathx-256", "scifar", "smnist"),
-    "audio": ("spoken-tones", "speech-commands"),
+    "audio": ("spoken-tones", "speech-commands", "voices"),
 }
 HEAD_PIPELINES = {"ForMaskedLM": "fill-mask", "ForCausalLM": "text-generation", "ForPreTraining": "feature-extraction"}
 SETTINGS = (

@@ -44,6 +44,7 @@ TINY_OPTIONS = {
     "listops": {"min_length": 4, "max_length": 64},
     "smnist": {"size": 14},
     "gene-starts": {"length": 128},
+    "voices": {"sampling_rate": 400},
 }
 TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "micro_batch_size": None, "eval_steps": 2, "num_workers": 0}
 
