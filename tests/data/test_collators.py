@@ -149,6 +149,12 @@ class TestCausal:
             -100,
         ]
 
+    @pytest.mark.parametrize("make", [token_rows, value_rows])
+    def test_a_step_after_padding_is_not_scored(self, make):
+        row = make((6,))[0] | {"attention_mask": [0, 0, 1, 1, 0, 1]}
+        labels = DataCollatorForCausalDenoising()([row])["labels"]
+        assert (labels.reshape(6, -1)[:, 0] != -100).tolist() == [False, False, False, True, False, False]
+
     def test_values_never_score_the_first_step(self):
         batch = DataCollatorForCausalDenoising()(value_rows((4, 2)))
         assert (batch["labels"][:, 0] == -100).all() and (batch["labels"][1, 2:] == -100).all()

@@ -43,6 +43,55 @@ def test_padding_changes_no_real_position(variant, bidirectional, input_type, si
 
 
 @variants
+@directions
+@pytest.mark.parametrize("kind", ["input_values", "inputs_embeds"])
+def test_what_stands_in_padding_is_never_read(variant, bidirectional, kind):
+    model = make_model(variant, "Model", bidirectional=bidirectional, input_type="values", num_channels=2)
+    batch = make_inputs(model)["input_values"]
+    batch = batch if kind == "input_values" else torch.randn(3, 11, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        alone = model(**{kind: batch}).last_hidden_state
+        for rubbish in (1e20, -1e30, float("nan"), float("inf")):
+            for side, real, padding in (("left", slice(4, None), slice(4)), ("right", slice(11), slice(11, None))):
+                padded = pad({kind: batch}, side)
+                padded[kind][:, padding] = rubbish
+                hidden = model(**padded).last_hidden_state[:, real]
+                torch.testing.assert_close(hidden, alone, atol=2e-5, rtol=1e-4)
+
+
+@variants
+@pytest.mark.parametrize(
+    "head", ["Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification"]
+)
+def test_no_sequences_give_no_results(variant, head):
+    values = {"input_type": "values", "num_channels": 2} if head == "ForPreTraining" else {}
+    model = make_model(variant, head, bidirectional=head == "ForMaskedLM", num_labels=3, **values)
+    batch = {name: x[:0] for name, x in make_inputs(model).items()}
+    one = model(**make_inputs(model))[0]
+    mask = torch.ones(0, 11, dtype=torch.long)
+    for inputs in (batch, batch | {"attention_mask": mask}):
+        assert model(**inputs)[0].shape == (0, *one.shape[1:])
+    if head != "Model":
+        labels = {"ForPreTraining": torch.zeros(0, 11, 2), "ForSequenceClassification": mask[:, 0]}.get(head, mask)
+        assert model.train()(**batch, labels=labels).loss == 0
+
+
+@pytest.mark.parametrize("variant", SMALL)
+@inputs
+def test_a_mask_of_another_shape_is_one_sentence(variant, input_type):
+    model = make_model(variant, "Model", bidirectional=False, input_type=input_type)
+    batch = make_inputs(model)
+    for shape in ((3, 10), (3, 12), (2, 11), (1, 11)):
+        with pytest.raises(
+            ValueError, match=rf"attention_mask has shape \({shape[0]}, {shape[1]}\) but the inputs have"
+        ):
+            model(**batch, attention_mask=torch.ones(shape))
+    cache = model(**batch, use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="those in the cache included"):
+        model(**batch, past_key_values=cache, attention_mask=torch.ones(3, 5))
+
+
+@variants
 @pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_changes_no_prediction(variant, pooling, side):

@@ -443,17 +443,18 @@ class DataCollatorForCausalDenoising(_DenoisingCollator):
 
     Returns, from `collator(rows)`, with both documents of a pair as rows of their own (B becomes 2B): `input_ids`
     (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L) int64, and `labels`: the input itself,
-    (B, L) int64 for tokens, (B, L, C) float32 or int64 levels for values, with -100 on padding and, for values, on
-    the first step of each row.
+    (B, L) int64 for tokens, (B, L, C) float32 or int64 levels for values, with -100 on padding, on a step after
+    padding and, for values, on the first step of each row.
     """
 
     def __call__(self, rows: list[dict]) -> Batch:
         kind, sequences, attention = self._flatten(rows)
         targets = []
         for sequence, valid in zip(sequences, attention, strict=True):
+            # the first step of all has nothing before it, and the first after padding nothing real
             scored = valid == 1
-            if kind == "input_values":
-                scored[int(scored.argmax())] = False
+            scored[1:] &= valid[:-1] == 1
+            scored[0] &= kind == "input_ids"  # the model's shift takes it away
             targets.append(self._targets(kind, sequence, scored))
         return {
             kind: self._stack(sequences, self.pad_token_id if kind == "input_ids" else 0.0),

@@ -161,6 +161,32 @@ def check_lengths(length: int, attention_mask: torch.Tensor | None) -> None:
             raise ValueError(f"attention_mask leaves nothing of row {row} of the batch; drop empty sequences.")
 
 
+def real_positions(
+    attention_mask: torch.Tensor | None, inputs: torch.Tensor | None, cached: bool
+) -> torch.Tensor | None:
+    """The part of a mask (B, positions) that is about `inputs` (B, L, ...); None without such a mask.
+
+    Raises:
+        ValueError: If the mask is of another batch or length; with a cache it may begin before the inputs.
+    """
+    if attention_mask is None or inputs is None or attention_mask.ndim != 2 or inputs.ndim < 2:
+        return None
+    (batch, length), (rows, positions) = inputs.shape[:2], attention_mask.shape
+    if rows != batch or positions < length or (positions > length and not cached):
+        raise ValueError(
+            f"attention_mask has shape {(rows, positions)} but the inputs have {(batch, length)}; give one entry per "
+            "position" + (", those in the cache included." if cached else ".")
+        )
+    return attention_mask[:, positions - length :]
+
+
+def without_padding(inputs: torch.Tensor, valid_BL: torch.Tensor | None) -> torch.Tensor:
+    """Inputs (B, L, ...) with zeros where `valid_BL` is 0: a product with the mask would keep infinity and NaN."""
+    if valid_BL is None:
+        return inputs
+    return inputs.masked_fill((valid_BL == 0)[..., None], 0.0)
+
+
 def check_class_labels(labels: torch.Tensor, num_labels: int) -> None:
     """Raise ValueError for class ids outside [0, num_labels)."""
     if can_check(labels) and labels.numel() and not labels.is_floating_point():

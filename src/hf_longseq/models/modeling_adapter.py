@@ -32,7 +32,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
-from .longseq_losses import check_lengths, check_token_ids
+from .longseq_losses import check_lengths, check_token_ids, real_positions, without_padding
 from .mimetic_init import mimetic_selective_ssm_, selective_ssm_mixers
 from .modeling_longseq import LongSeqPreTrainedModel, flagged_values
 
@@ -194,10 +194,14 @@ class AdapterModel(AdapterPreTrainedModel):
         """
         bool_masked_pos = kwargs.pop("bool_masked_pos", None)
         kwargs.pop("use_cache", None)
-        if inputs_embeds is None and self.config.input_type == "values":
-            dtype = self.embed_values.weight.dtype
+        given = next((x for x in (inputs_embeds, input_ids, input_values) if x is not None), None)
+        valid_mask = real_positions(attention_mask, given, cached=False)
+        if inputs_embeds is not None:
+            inputs_embeds = without_padding(inputs_embeds, valid_mask)
+        elif self.config.input_type == "values":
+            dtype, channels = self.embed_values.weight.dtype, self.config.num_channels
             inputs_embeds = self.embed_values(
-                flagged_values(input_values, bool_masked_pos, self.config.num_channels, dtype)
+                flagged_values(input_values, bool_masked_pos, channels, dtype, valid_mask)
             )
         if inputs_embeds is None:
             check_token_ids(input_ids, self.config.vocab_size)

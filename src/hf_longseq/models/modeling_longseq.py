@@ -24,7 +24,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_longseq import LongSeqConfig
 from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, LongSeqScaleNorm, apply_norm, build_norm
-from .longseq_losses import check_lengths, check_token_ids, check_values
+from .longseq_losses import check_lengths, check_token_ids, check_values, real_positions, without_padding
 from .longseq_streaming import LongSeqStream
 from .ssm_cache import RecurrentCache
 
@@ -179,14 +179,17 @@ class LongSeqModel(LongSeqPreTrainedModel):
         input_ids: torch.Tensor | None = None,
         input_values: torch.Tensor | None = None,
         bool_masked_pos: torch.Tensor | None = None,
+        valid_mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Token ids (B, L), or values (B, L, C) or (B, L) with flags (B, L), to (B, L, H)."""
+        """Token ids (B, L), or values (B, L, C) or (B, L) with flags (B, L), to (B, L, H); values are zeroed where
+        `valid_mask` (B, L) is 0."""
         if self.config.input_type == "tokens":
             check_token_ids(input_ids, self.config.vocab_size)
             check_lengths(input_ids.shape[1], None)
             return self.embed_tokens(input_ids)
         dtype = self.embed_values.weight.dtype
-        return self.embed_values(flagged_values(input_values, bool_masked_pos, self.config.num_channels, dtype))
+        channels = self.config.num_channels
+        return self.embed_values(flagged_values(input_values, bool_masked_pos, channels, dtype, valid_mask))
 
     def make_cache(self) -> Cache:
         """An empty cache for causal inference."""
@@ -237,8 +240,11 @@ class LongSeqModel(LongSeqPreTrainedModel):
                 the rest goes to the mixers.
         """
         bool_masked_pos = kwargs.pop("bool_masked_pos", None)
+        given = next((x for x in (inputs_embeds, input_ids, input_values) if x is not None), None)
+        valid_mask = real_positions(attention_mask, given, past_key_values is not None)
         if inputs_embeds is None:
-            inputs_embeds = self.embed(input_ids, input_values, bool_masked_pos)
+            inputs_embeds = self.embed(input_ids, input_values, bool_masked_pos, valid_mask)
+        inputs_embeds = without_padding(inputs_embeds, valid_mask)
         # with a cache the first piece of a left-padded row may be all padding
         check_lengths(inputs_embeds.shape[1], attention_mask if past_key_values is None else None)
         use_cache = bool(use_cache) and not self.config.bidirectional
@@ -247,9 +253,9 @@ class LongSeqModel(LongSeqPreTrainedModel):
         if use_cache and past_key_values is None and not self.training:
             past_key_values = self.make_cache()
 
-        length = inputs_embeds.shape[1]
+        if inputs_embeds.shape[0] == 0:  # no sequence at all: nothing to mix
+            return BaseModelOutputWithPast(inputs_embeds, past_key_values=past_key_values if use_cache else None)
         hidden_states, mixer_kwargs = self.mixer_inputs(inputs_embeds, attention_mask, position_ids, past_key_values)
-        valid_mask = attention_mask[:, -length:] if attention_mask is not None and attention_mask.ndim == 2 else None
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states, valid_mask=valid_mask, past_key_values=past_key_values, **mixer_kwargs, **kwargs
@@ -262,13 +268,19 @@ class LongSeqModel(LongSeqPreTrainedModel):
 
 
 def flagged_values(
-    input_values: torch.Tensor | None, bool_masked_pos: torch.Tensor | None, num_channels: int, dtype: torch.dtype
+    input_values: torch.Tensor | None,
+    bool_masked_pos: torch.Tensor | None,
+    num_channels: int,
+    dtype: torch.dtype,
+    valid_mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Values (B, L, C), or (B, L) of one channel, with the mask flag as one more channel: (B, L, C + 1)."""
+    """Values (B, L, C), or (B, L) of one channel, with the mask flag as one more channel: (B, L, C + 1); zero where
+    `valid_mask` (B, L) is 0, whatever stands there."""
     if input_values is None:
         raise ValueError("this model reads real values; pass input_values (or inputs_embeds), not input_ids.")
     if input_values.ndim == 2:
         input_values = input_values[..., None]
+    input_values = without_padding(input_values, valid_mask)
     check_values(input_values, num_channels)
     input_values = input_values.to(dtype)
     if bool_masked_pos is None:
