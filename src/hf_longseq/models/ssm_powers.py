@@ -56,15 +56,15 @@ def power_table(diagonal_Hn2: torch.Tensor, count: int, dtype: torch.dtype) -> t
 
     Args:
         diagonal_Hn2: d; in float64 all powers are exact to the rounding of ``dtype``.
-        count: a power of two.
+        count: any number.
         dtype: of the real parts.
     """
     inner = 1 << (count.bit_length() // 2)
     small = _running_powers(torch.view_as_complex(diagonal_Hn2), inner)
-    large = _running_powers(small[:, inner], count // inner)
+    large = _running_powers(small[:, inner], -(-count // inner))
     kind = torch.complex(*torch.zeros(2, 1, dtype=dtype, device="cpu")).dtype
     table = large[:, :-1, None].to(kind) * small[:, None, :-1].to(kind)
-    return table.flatten(1, 2), large[:, -1]
+    return table.flatten(1, 2)[:, :count].contiguous(), large[:, count // inner] * small[:, count % inner]
 
 
 def _running_powers(d_Hn: torch.Tensor, count: int) -> torch.Tensor:
@@ -262,7 +262,7 @@ def step_powers(
 
     Args:
         system: discretised model, with numbers as [Re; Im]; in float64, powers are exact to the rounding of ``dtype``.
-        count: R, a power of two.
+        count: R.
         dtype: of the result.
         rows_KHN: rows as [Re; Im].
 
@@ -357,9 +357,8 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
         for _ in range(inner.bit_length() - 1):
             step_Hn = step_Hn.square()
         step_Hn2 = torch.view_as_real(step_Hn.conj_physical()).repeat(directions, 1, 1)
-        count = 1 << (outer - 1).bit_length()
-        rows = _Powers.apply(step_Hn2, None, None, side_by_side(readout_DHN).flatten(0, 1), None, count)[0]
-        rows_DHQN = rows[:, :outer].unflatten(0, (directions, channels))
+        rows = _Powers.apply(step_Hn2, None, None, side_by_side(readout_DHN).flatten(0, 1), None, outer)[0]
+        rows_DHQN = rows.unflatten(0, (directions, channels))
         return (rows_DHQN @ columns_HRN.mT).flatten(-2)[..., :length]
     rows_HDN = side_by_side(readout_DHN).transpose(0, 1)
     taps_HQDR = _RepeatedTaps.apply(rows_HDN, transition, columns_HRN, outer)

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
+from .ssm_powers import as_complex, as_real, halves, side_by_side, squares, step_powers
 from .ssm_precision import without_autocast
-from .ssm_step import DiscreteSystem, check_state, complex_mul, rotate
+from .ssm_step import DiscreteSystem, check_state, rotate
 
 CHUNK_LENGTH = 64
 """Positions of a chunk. Longer chunks take bigger matrices to build, shorter ones more steps to chain."""
@@ -37,8 +38,7 @@ class ChunkOperators(NamedTuple):
         columns_HTN: M^r drive for r = 0 ... T - 1, input to state.
         lag_HTN: readout M^(r + 1), state entering from the left to output.
         lead_HTN: second readout M^(T - 1 - r), state entering from the right to output; None if causal.
-        transition: M^T, dense (H, N, N) acting on rows, or diagonal (H, 1, n, 2).
-        feedback: (b M^r, rotate(d)^(T - 1 - r) a), both (H, T, N), from which any M^r follows; None if diagonal.
+        transition: M^T, dense (H, N, N) acting on states as rows, or diagonal (H, N).
     """
 
     toeplitz_HTT: torch.Tensor
@@ -46,175 +46,51 @@ class ChunkOperators(NamedTuple):
     lag_HTN: torch.Tensor
     lead_HTN: torch.Tensor | None
     transition: torch.Tensor
-    feedback: tuple[torch.Tensor, torch.Tensor] | None
-
-
-def _apply(rows_HRN: torch.Tensor, transition: torch.Tensor) -> torch.Tensor:
-    """Advances state rows by a dense (H, N, N) or diagonal (H, 1, n, 2) transition."""
-    return rotate(rows_HRN, transition) if transition.dim() == 4 else torch.bmm(rows_HRN, transition)
 
 
 def _transpose(transition: torch.Tensor) -> torch.Tensor:
-    return _conjugate(transition) if transition.dim() == 4 else transition.transpose(1, 2)
+    return transition.mT if transition.dim() == 3 else as_real(as_complex(transition).conj_physical())
 
 
-def _square(transition: torch.Tensor) -> torch.Tensor:
-    if transition.dim() == 4:
-        return torch.stack(complex_mul(transition.unbind(-1), transition.unbind(-1)), dim=-1)
-    return torch.bmm(transition, transition)
-
-
-def _conjugate(pairs: torch.Tensor) -> torch.Tensor:
-    return torch.stack((pairs[..., 0], -pairs[..., 1]), dim=-1)
-
-
-def _pair_product(x_HRN: torch.Tensor, grad_HRN: torch.Tensor) -> torch.Tensor:
-    """Sum over rows of conj(x) grad: the gradient of what the rows were rotated by, (H, n, 2)."""
-    (x_real, x_imag), (g_real, g_imag) = x_HRN.chunk(2, dim=-1), grad_HRN.chunk(2, dim=-1)
-    real = (x_real * g_real).add_(x_imag * g_imag).sum(1)
-    imag = (x_real * g_imag).sub_(x_imag * g_real).sum(1)
-    return torch.stack((real, imag), dim=-1)
-
-
-class _Doubling(torch.autograd.Function):
-    """All powers M^0 ... M^(T - 1) of a step applied to columns and rows, in log2 T doublings.
-
-    M^m is a rotation minus a product of rank m, x M^m = x rotate(d^m) - (x B') A, where B holds the rows b M^j and A
-    the rows a rotate(d)^(m - 1 - j), j < m. So no power is ever formed densely, and doubling B doubles what doubles
-    the rest.
-
-    Inputs are d^1, d^2, d^4 ... as (levels, H, n, 2), the drive (H, N), the rows (H, R, N), of which the first is b,
-    and a (H, N); without a the model is diagonal and all rows are plain. Returns columns (H, T, N), rows (H, R, T, N)
-    and A (H, T, N).
-    """
-
-    @staticmethod
-    def forward(ctx, angles, drive_HN, rows_HRN, injection_HN):
-        columns, rows, injection = drive_HN[:, None], rows_HRN[:, :, None], None
-        if injection_HN is not None:
-            injection = injection_HN[:, None]
-        channels, count, _, state_size = rows.shape
-        for angle in angles[:-1, :, None]:
-            new_columns = rotate(columns, angle)
-            flat = rows.reshape(channels, -1, state_size)
-            new_rows = rotate(flat, _conjugate(angle))
-            if injection is not None:
-                back = rows[:, 0]
-                new_columns.baddbmm_(torch.bmm(columns, back.transpose(1, 2)), injection, alpha=-1)
-                new_rows.baddbmm_(torch.bmm(flat, injection.transpose(1, 2)), back, alpha=-1)
-                injection = torch.cat((rotate(injection, angle), injection), dim=1)
-            columns = torch.cat((columns, new_columns), dim=1)
-            rows = torch.cat((rows, new_rows.view_as(rows)), dim=2)
-        ctx.save_for_backward(angles, columns, rows, injection)
-        return columns, rows, injection
-
-    @staticmethod
-    @without_autocast
-    def backward(ctx, grad_columns, grad_rows, grad_injection):
-        angles, columns, rows, injection = ctx.saved_tensors
-        channels, count, length, state_size = rows.shape
-        grad_angles = torch.zeros_like(angles)
-        for level in range(angles.shape[0] - 2, -1, -1):
-            length //= 2
-            angle = angles[level][:, None]
-            old_columns, new = columns[:, :length], grad_columns[:, length:].contiguous()
-            old_rows = rows[:, :, :length].reshape(channels, -1, state_size)
-            new_rows = grad_rows[:, :, length:].reshape(channels, -1, state_size)
-            grad_angle = _pair_product(old_columns, new) + _conjugate(_pair_product(old_rows, new_rows))
-            grad_columns = rotate(new, _conjugate(angle)).add_(grad_columns[:, :length])
-            grad_flat = rotate(new_rows, angle).view_as(rows[:, :, :length]).add_(grad_rows[:, :, :length])
-            if injection is not None:
-                back, inject = rows[:, 0, :length], injection[:, -length:]
-                upper, lower = grad_injection[:, :length], grad_injection[:, length:]
-                grad_angle += _pair_product(inject, upper)
-                grad_inject = rotate(upper, _conjugate(angle)).add_(lower)
-                mixed = torch.bmm(new, inject.transpose(1, 2))
-                grad_columns.baddbmm_(mixed, back, alpha=-1)
-                grad_back = torch.bmm(mixed.transpose(1, 2), old_columns)
-                mixed = torch.bmm(old_columns, back.transpose(1, 2))
-                grad_inject.baddbmm_(mixed.transpose(1, 2), new, alpha=-1)
-                mixed = torch.bmm(new_rows, back.transpose(1, 2))
-                grad_flat.view_as(old_rows).baddbmm_(mixed, inject, alpha=-1)
-                grad_inject.baddbmm_(mixed.transpose(1, 2), old_rows, alpha=-1)
-                mixed = torch.bmm(old_rows, inject.transpose(1, 2))
-                grad_back.baddbmm_(mixed.transpose(1, 2), new_rows)
-                grad_flat[:, 0] -= grad_back
-                grad_injection = grad_inject
-            grad_rows = grad_flat
-            grad_angles[level] = grad_angle
-        grad_first = None if injection is None else grad_injection[:, 0]
-        return grad_angles, grad_columns[:, 0], grad_rows[:, :, 0], grad_first
-
-
-def diagonal_powers(diagonal_Hn2: torch.Tensor, levels: int) -> torch.Tensor:
-    """d^1, d^2, d^4, ..., (levels, H, n, 2) by repeated squaring: in float64 they stay exact to float32 rounding."""
-    powers = [diagonal_Hn2]
-    for _ in range(levels - 1):
-        powers.append(torch.stack(complex_mul(powers[-1].unbind(-1), powers[-1].unbind(-1)), dim=-1))
-    return torch.stack(powers)
-
-
-def rotation_matrix(diagonal_Hn2: torch.Tensor) -> torch.Tensor:
-    """The dense form of :func:`rotate`, (H, N, N), acting on rows from the right."""
-    real, imag = diagonal_Hn2.unbind(-1)
-    top = torch.cat((torch.diag_embed(real), torch.diag_embed(imag)), dim=-1)
-    bottom = torch.cat((torch.diag_embed(-imag), torch.diag_embed(real)), dim=-1)
-    return torch.cat((top, bottom), dim=-2)
+def _power(transition: torch.Tensor, exponent: int) -> torch.Tensor:
+    """By squaring; ``exponent`` is a power of two."""
+    if transition.dim() == 3:
+        return squares(transition, exponent)[-1]
+    turned = as_complex(transition)
+    for _ in range(exponent.bit_length() - 1):
+        turned = turned * turned
+    return as_real(turned)
 
 
 def chunk_operators(
     system: DiscreteSystem, readout_DHN: torch.Tensor, chunk_length: int, skip_H: torch.Tensor | None = None
 ) -> ChunkOperators:
-    """Builds the chunk's matrices by doubling.
+    """Builds the chunk's matrices.
 
     Args:
         system: discretised model.
         readout_DHN: rows of `real_readout`, D = 1 (causal) or 2 (the second reads leads).
-        chunk_length: T, a power of two.
+        chunk_length: T.
         skip_H: D of the model, added to the Toeplitz diagonal, so that the skip costs nothing.
 
     Returns:
-        The operators of :func:`chunked_scan`.
+        The operators of :func:`chunked_scan`; states are side by side.
     """
-    dtype = readout_DHN.dtype
-    diagonal_Hn2, out_HN, in_HN, drive_HN = (None if part is None else part.to(dtype) for part in system)
-    angles = diagonal_powers(system.diagonal_Hn2, chunk_length.bit_length()).to(dtype)
-    rows = list(readout_DHN)
-    rows[0] = rotate(rows[0], _conjugate(diagonal_Hn2))
-    transition = angles[-1][:, None]
+    diagonal_Hn2, out_HN, in_HN, _ = (None if part is None else part.to(readout_DHN.dtype) for part in system)
+    first_HN = rotate(readout_DHN[0], torch.stack((diagonal_Hn2[..., 0], -diagonal_Hn2[..., 1]), dim=-1))
     if out_HN is not None:
-        rows[0] = rows[0] - (readout_DHN[0] * out_HN).sum(-1, keepdim=True) * in_HN
-        rows.insert(0, in_HN)
-    columns_HTN, rows_HRTN, injection_HTN = _Doubling.apply(angles, drive_HN, torch.stack(rows, dim=1), out_HN)
-    rows = list(rows_HRTN.unbind(1))
-    feedback = None
-    if out_HN is not None:
-        feedback = rows.pop(0), injection_HTN
-        transition = torch.baddbmm(rotation_matrix(angles[-1]), feedback[0].transpose(1, 2), injection_HTN, alpha=-1)
-    taps_HDT = torch.bmm(readout_DHN.transpose(0, 1), columns_HTN.transpose(1, 2))
+        first_HN = first_HN - (readout_DHN[0] * out_HN).sum(-1, keepdim=True) * in_HN
+    rows_KHN = torch.stack((first_HN, *readout_DHN[1:]))
+    columns_HTN, rows_HKTN, transition = step_powers(system, chunk_length, readout_DHN.dtype, rows_KHN)
+    taps_HDT = torch.bmm(side_by_side(readout_DHN).transpose(0, 1), columns_HTN.mT)
     lags = taps_HDT[:, 0] if skip_H is None else taps_HDT[:, 0] + F.pad(skip_H[:, None], (0, chunk_length - 1))
     if readout_DHN.shape[0] == 2:
-        lead_HTN, leads = rows[1].flip(1), taps_HDT[:, 1, :-1].flip(-1)
+        lead_HTN, leads = rows_HKTN[:, 1].flip(1), taps_HDT[:, 1, :-1].flip(-1)
     else:
         lead_HTN, leads = None, lags.new_zeros(lags.shape[0], chunk_length - 1)
     toeplitz = torch.cat((leads, lags), dim=-1).unfold(-1, chunk_length, 1).flip(1)
-    return ChunkOperators(toeplitz, columns_HTN, rows[0], lead_HTN, transition, feedback)
-
-
-def _advance(state_HBN, diagonal_Hn2, feedback, steps: int):
-    """A state after some free steps, at most T: x M^r = x rotate(d^r) - (x B') A with r rows of each."""
-    if steps == 0:
-        return state_HBN
-    power, angle = None, diagonal_Hn2[:, None]
-    for bit in range(steps.bit_length()):
-        if steps >> bit & 1:
-            power = angle if power is None else torch.stack(complex_mul(power.unbind(-1), angle.unbind(-1)), -1)
-        angle = _square(angle)
-    advanced = rotate(state_HBN, power.to(state_HBN.dtype))
-    if feedback is not None:
-        back, inject = feedback[0][:, :steps], feedback[1][:, -steps:]
-        advanced = torch.baddbmm(advanced, torch.bmm(state_HBN, back.transpose(1, 2)), inject, alpha=-1)
-    return advanced
+    transition = transition.mT if transition.dim() == 3 else transition
+    return ChunkOperators(toeplitz, columns_HTN, rows_HKTN[:, 0].contiguous(), lead_HTN, transition)
 
 
 def _chain(summaries: tuple, power, first_HBN, forward_first: bool):
@@ -239,11 +115,8 @@ def _chain(summaries: tuple, power, first_HBN, forward_first: bool):
         summaries = tuple(F.pad(summary, (0, 0, 0, padding)) for summary in summaries)
     grouped = tuple(summary.reshape(channels, batch * groups, GROUP, state_size) for summary in summaries)
     totals = _chain_loop(grouped, power, None, forward_first, None).split(batch * groups, dim=1)
-    group_power = power
-    for _ in range(GROUP.bit_length() - 1):
-        group_power = _square(group_power)
     totals = tuple(total.reshape(channels, batch, groups, state_size) for total in totals)
-    entering, last = _chain(totals, group_power, first_HBN, forward_first)
+    entering, last = _chain(totals, _power(power, GROUP), first_HBN, forward_first)
     states = tuple(torch.empty_like(summary) for summary in grouped)
     entering = torch.cat([state.reshape(channels, batch * groups, state_size) for state in entering], dim=1)
     _chain_loop(grouped, power, entering, forward_first, states)
@@ -263,8 +136,12 @@ def _chain_loop(summaries, power, carry, forward_first, states):
                 state[:, :, place] = part
         added = [summary[:, :, place] for summary, place in zip(summaries, places, strict=False)]
         added = torch.cat(added, dim=1) if len(added) == 2 else added[0].clone()
-        carry = added.baddbmm_(carry, power) if power.dim() == 3 else added.add_(rotate(carry, power))
+        carry = added.baddbmm_(carry, power) if power.dim() == 3 else added.add_(_turn(carry, power))
     return carry
+
+
+def _turn(states_HRN: torch.Tensor, power_HN: torch.Tensor) -> torch.Tensor:
+    return as_real(as_complex(states_HRN) * as_complex(power_HN)[:, None])
 
 
 class _ChunkedScan(torch.autograd.Function):
@@ -325,7 +202,7 @@ def _outer(states_HRN, grads_HRN, power):
     """Gradient of ``power`` from states and the gradients of what it turned them into."""
     if power.dim() == 3:
         return torch.bmm(states_HRN.transpose(1, 2), grads_HRN)
-    return _pair_product(states_HRN, grads_HRN)[:, None]
+    return as_real((as_complex(states_HRN).conj() * as_complex(grads_HRN)).sum(1))
 
 
 def chunked_scan(
@@ -348,7 +225,7 @@ def chunked_scan(
         skip_H: added as skip * u.
         initial_state_BHN: state before the first position (causal only).
         return_state: also return the state after the last position (causal only).
-        chunk_length: T, a power of two; chosen from the sizes when None.
+        chunk_length: T; chosen from the sizes when None.
 
     Returns:
         y (H, B, L) and the final state (B, H, N) or None. Source: Gu et al., "S4", 2022; the chunkwise form is that of
@@ -374,15 +251,19 @@ def chunked_scan(
     tail = length - (chunks - 1) * size
     u_HBL = u_HBL.contiguous()  # products of strided chunks would go channel by channel
     u_HBCT = (F.pad(u_HBL, (0, size - tail)) if tail < size else u_HBL).view(channels, batch, chunks, size)
-    first = None if initial_state_BHN is None else initial_state_BHN.transpose(0, 1)
-    toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, transition, feedback = operators
-    y, last = _ChunkedScan.apply(u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, transition, first)
+    first = None if initial_state_BHN is None else side_by_side(initial_state_BHN.transpose(0, 1))
+    y, last = _ChunkedScan.apply(u_HBCT, *operators, first)
     y = y.view(channels, batch, chunks * size)[..., :length]
     if not return_state:
         return y, None
     # the last chunk may be short: advance the state that entered it by the positions it really has
-    added = torch.bmm(u_HBL[..., length - tail :], columns_HTN[:, :tail].flip(1))
-    return y, (_advance(last, system.diagonal_Hn2, feedback, tail) + added).transpose(0, 1)
+    transition = operators.transition
+    if tail < size:
+        transition = step_powers(system, tail, u_HBL.dtype)[2]
+        transition = transition.mT if transition.dim() == 3 else transition
+    reached = torch.bmm(u_HBL[..., length - tail :], operators.columns_HTN[:, :tail].flip(1))
+    reached = reached + (torch.bmm(last, transition) if transition.dim() == 3 else _turn(last, transition))
+    return y, halves(reached).transpose(0, 1)
 
 
 def choose_chunk_length(batch: int, length: int) -> int:
