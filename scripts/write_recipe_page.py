@@ -11,7 +11,7 @@ from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, describe_task
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.arguments import PhaseSection, PretrainSection
-from hf_longseq.training.build import CLASSIFIER, build_config, build_model
+from hf_longseq.training.build import build_config, build_model, classifier_class
 from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
 
 INTRODUCTION = """# Recipes
@@ -90,8 +90,9 @@ def _foreign_row(name: str, arch: str, recipe: Recipe) -> str:
     size = "as its weights"
     if not weights:
         with torch.device("meta"):
-            config = build_config(recipe, describe_task(recipe.data.task), classifier=True)
-            size = _count(build_model(CLASSIFIER, config).num_parameters())
+            spec = describe_task(recipe.data.task)
+            model = build_model(classifier_class(spec), build_config(recipe, spec, classifier=True))
+            size = _count(model.num_parameters())
     scratch = "the same" if recipe.scratch == recipe.finetune else _phase(recipe.scratch)
     model = f"{arch}, {weights or 'random weights'}"
     pretraining = f"{recipe.pretrain.objective}: {_phase(recipe.pretrain)}"
@@ -103,7 +104,7 @@ def _row(name: str, arch: str, recipe: Recipe) -> str:
     if is_hf(arch):
         return _foreign_row(name, arch, recipe)
     with torch.device("meta"):
-        size = build_model(CLASSIFIER, build_config(recipe, spec)).num_parameters()
+        size = build_model(classifier_class(spec), build_config(recipe, spec)).num_parameters()
     model = f"{arch}, {fields.get('num_hidden_layers')} layers of {fields.get('hidden_size')}"
     masking = f"{recipe.pretrain.mask_ratio or spec.mask_ratio:.0%}, {_loss(recipe.pretrain, spec)}"
     scratch = "the same" if recipe.scratch == recipe.finetune else _phase(recipe.scratch)

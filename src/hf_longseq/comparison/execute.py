@@ -47,11 +47,11 @@ from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.build import (
-    CLASSIFIER,
     TaskData,
     build_config,
     build_model,
     classification_parts,
+    classifier_class,
     denoising_parts,
     load_data,
     pretraining_class,
@@ -242,7 +242,9 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
         spec = data.load(run.recipe.data).spec
         config = build_config(run.recipe, spec, classifier=run.phase == "finetune")
         with torch.device("meta"):
-            build_model(pretraining_class(run.recipe, spec) if run.phase == "pretrain" else CLASSIFIER, config)
+            build_model(
+                pretraining_class(run.recipe, spec) if run.phase == "pretrain" else classifier_class(spec), config
+            )
         if run.phase == "pretrain":
             denoising_parts(run.recipe, spec, seed=0)
         else:

@@ -189,21 +189,25 @@ class DataCollatorWithLongPadding(_Collator):
 
     Returns, from `collator(rows)`: `input_ids` (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask`
     (B, L) int64, the same with `_2` for pairs, and `labels` if the rows have them: (B,) int64 classes, or float32
-    (B,) or (B, targets).
+    (B,) or (B, targets). With a label for every position they are (B, L) int64, or float32 (B, L) or (B, L, targets),
+    and -100 on padding and where a row has -100 or NaN.
 
     Args:
         num_labels: Number of classes; labels outside 0..num_labels-1 are an error. None leaves them unchecked.
         problem_type: As in `TaskSpec`; None decides by the type of the labels.
+        per_position: Whether rows have a label for every position.
     """
 
     num_labels: int | None = None
     problem_type: str | None = None
+    per_position: bool = False
 
     @staticmethod
     def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
         return {
             "num_labels": len(spec.labels) or None,
             "problem_type": spec.problem_type,
+            "per_position": spec.per_position,
         }
 
     def __call__(self, rows: list[dict]) -> Batch:
@@ -214,13 +218,48 @@ class DataCollatorWithLongPadding(_Collator):
             batch[name] = self._stack(sequences, self.pad_token_id if name.startswith("input_ids") else 0.0)
             batch["attention_mask_2" if name.endswith("_2") else "attention_mask"] = self._stack(masks, 0)
         if rows[0].get("labels") is not None:
-            batch["labels"] = self._labels(rows)
+            batch["labels"] = self._position_labels(rows, masks) if self.per_position else self._labels(rows)
         return batch
+
+    def _position_labels(self, rows: list[dict], masks: list[np.ndarray]) -> torch.Tensor:
+        """Labels of every position, -100 where none is scored."""
+        columns = []
+        for index, (row, mask) in enumerate(zip(rows, masks, strict=True)):
+            labels = np.asarray(row["labels"])
+            if labels.shape[:1] != mask.shape:
+                raise HfLongSeqError(
+                    f"labels of example {index} in the batch have shape {labels.shape} for {len(mask)} steps: give "
+                    f"one label per step, {IGNORE} where none is to be scored."
+                )
+            if self._are_classes(labels):
+                kept = labels != IGNORE
+                labels = labels.astype(np.int64)
+                self._check_classes(labels[kept], example=index)
+            else:
+                labels = np.nan_to_num(labels.astype(np.float32), nan=IGNORE)
+            valid = mask == 1 if labels.ndim == 1 else mask[:, None] == 1
+            columns.append(np.where(valid, labels, labels.dtype.type(IGNORE)))
+        return self._stack(columns, IGNORE)
+
+    def _are_classes(self, labels: np.ndarray) -> bool:
+        of_type = "single_label_classification" if labels.dtype.kind in "iub" else "regression"
+        return (self.problem_type or of_type) == "single_label_classification"
+
+    def _check_classes(self, labels: np.ndarray, example: int | None = None) -> None:
+        """Raise for the first class outside of those there are, one per example or all of one."""
+        outside = (labels < 0) | (labels >= (self.num_labels or np.inf))
+        if outside.any():
+            place = int(outside.argmax())
+            classes = "the classes 0, 1, ..." if self.num_labels is None else f"the classes 0..{self.num_labels - 1}"
+            raise HfLongSeqError(
+                f"labels of example {place if example is None else example} in the batch is {labels[place]}, outside "
+                f"{classes}: "
+                "number the classes from 0, or raise num_labels."
+            )
 
     def _labels(self, rows: list[dict]) -> torch.Tensor:
         labels = np.stack([np.asarray(row["labels"]) for row in rows])
-        problem = self.problem_type or ("single_label_classification" if labels.dtype.kind in "iub" else "regression")
-        if problem != "single_label_classification":
+        if not self._are_classes(labels):
             labels = labels.astype(np.float32)
             if not np.isfinite(labels).all():
                 index = int(np.argwhere(~np.isfinite(labels))[0][0])
@@ -234,14 +273,7 @@ class DataCollatorWithLongPadding(_Collator):
                 "give one integer class per row, or set problem_type to 'regression'."
             )
         labels = labels.astype(np.int64)
-        outside = (labels < 0) | (labels >= (self.num_labels or np.inf))
-        if outside.any():
-            index = int(outside.argmax())
-            classes = "the classes 0, 1, ..." if self.num_labels is None else f"the classes 0..{self.num_labels - 1}"
-            raise HfLongSeqError(
-                f"labels of example {index} in the batch is {labels[index]}, outside {classes}: "
-                "number the classes from 0, or raise num_labels."
-            )
+        self._check_classes(labels)
         return torch.from_numpy(labels)
 
 

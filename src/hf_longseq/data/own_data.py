@@ -1,6 +1,7 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Your own data as a task: text, token ids, series of numbers, pictures or sounds, with classes or numbers to predict.
+"""Your own data as a task: text, token ids, series of numbers, pictures or sounds, with classes or numbers to predict,
+for the whole or for every position (forms of such labels: `label_sequences.py`).
 
 Splits that the source has are kept; missing ones are taken out of train: whole groups if `group_column` is given (no
 subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
@@ -14,6 +15,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,7 @@ from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array, sequence_feature
+from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.task import TaskSpec
@@ -32,7 +35,7 @@ from hf_longseq.errors import HfLongSeqError
 logger = logging.getLogger(__name__)
 
 INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
-LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class")
+LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
 CHUNK = 500
 
 
@@ -52,6 +55,8 @@ def load(
     image_size: int | None = None,
     sampling_rate: int | None = None,
     mask_ratio: float | None = None,
+    per_position: bool | None = None,
+    outside_label: str | None = None,
     cache_dir: str | None = None,
 ) -> tuple[DatasetDict, TaskSpec]:
     """Load your own data.
@@ -71,6 +76,9 @@ def load(
         image_size: Resize pictures to this many pixels a side.
         sampling_rate: Resample sounds to this rate in Hz.
         mask_ratio: Masked share in pretraining; default: 0.15 for text and tokens, 0.25 for series, 0.5 for pictures.
+        per_position: Whether every position has a label of its own; default: by the name and the content of the label
+            column.
+        outside_label: The class of positions outside of every span, if it is not called "O".
         cache_dir: Where the converted data are kept; default: `cache_directory()`.
     """
     tables = open_source(data)
@@ -85,11 +93,16 @@ def load(
         raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")
     rows = _Rows(tables, input_column, second_input_column, label_column, group_column)
     reader = partial(Reader, modality, colour, image_size, sampling_rate, max_length)
-    targets, names = _targets(rows, first.class_names(label_column), problem_type)
+    labels = None
+    if are_given(label_column, rows.labels[0]) if per_position is None else per_position:
+        labels = _label_sequences(rows, modality, problem_type, first.class_names(label_column), outside_label)
+        targets, names = np.zeros(len(rows)), ()
+    else:
+        targets, names = _targets(rows, first.class_names(label_column), problem_type)
     digests, facts = _measure(rows, reader())
     split_of = _make_splits(rows, digests, targets, names, validation_fraction, test_fraction, seed)
     facts |= _scaling(facts, split_of == "train")
-    features = _features(modality, facts, bool(second_input_column), names)
+    features = _features(modality, facts, bool(second_input_column), names, labels)
     description = {
         "version": 1,
         "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
@@ -97,14 +110,32 @@ def load(
         "decoding": [colour, image_size, sampling_rate],
         "files": fingerprint(file for table in tables.values() for file in table.files),
         "content": hashlib.sha256("".join(digests).encode()).hexdigest(),
+        **({} if labels is None else {"labels": labels.digest}),
     }
-    chunks = partial(_chunks, rows, reader(), split_of, targets, facts)
+    chunks = partial(_chunks, rows, reader(), split_of, targets, facts, labels)
     splits = load_converted("own-data", description, features, chunks, cache_dir)
     note = _report(split_of, targets, names, rows, group_column)
     logger.info("%s: %s", data, note)
     local = any(table.files for table in tables.values())
     source = data if local else f"{ENDPOINT}/datasets/{data}"
-    return splits, _spec(source, modality, facts, names, bool(second_input_column), mask_ratio, note)
+    spec = _spec(source, modality, facts, names, bool(second_input_column), mask_ratio, note)
+    return splits, spec if labels is None else _per_position(spec, labels)
+
+
+def _label_sequences(
+    rows: "_Rows", modality: str, problem_type: str | None, class_names: list[str] | None, outside: str | None
+) -> LabelSequences:
+    """Labels of every position."""
+    if len(rows.inputs) > 1:
+        raise HfLongSeqError("Labels for every position are of one input: leave out second_input_column.")
+    texts = [rows.raw(row)[0][0] for row in range(len(rows))] if modality == "text" else None
+    return LabelSequences.read(rows.labels, rows.names, texts, problem_type, class_names, outside)
+
+
+def _per_position(spec: TaskSpec, labels: LabelSequences) -> TaskSpec:
+    """The description of a task with a label for every position."""
+    metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(labels.problem_type, "token_f1")
+    return replace(spec, per_position=True, labels=labels.names, problem_type=labels.problem_type, metric=metric)
 
 
 class _Rows:
@@ -279,7 +310,9 @@ def _scaling(facts: dict[str, Any], in_train: np.ndarray) -> dict[str, Any]:
     return {"mean": mean.tolist(), "std": np.where(std > 0, std, 1.0).tolist()}
 
 
-def _features(modality: str, facts: dict, pair: bool, names: tuple[str, ...]) -> Features:
+def _features(
+    modality: str, facts: dict, pair: bool, names: tuple[str, ...], labels: LabelSequences | None
+) -> Features:
     if modality in ("text", "tokens"):
         name, kind = "input_ids", List(Value("int32"))
     elif modality == "image":
@@ -289,11 +322,17 @@ def _features(modality: str, facts: dict, pair: bool, names: tuple[str, ...]) ->
         name, kind = "input_values", sequence_feature("float32", facts["shape"][0])
     columns = {name: kind} | ({f"{name}_2": kind} if pair else {})
     target = ClassLabel(names=list(names)) if names else Value("float32")
+    target = target if labels is None else labels.feature
     return Features({**columns, "labels": target, "source_row": Value("int64")})
 
 
 def _chunks(
-    rows: _Rows, reader: Reader, split_of: np.ndarray, targets: np.ndarray, facts: dict
+    rows: _Rows,
+    reader: Reader,
+    split_of: np.ndarray,
+    targets: np.ndarray,
+    facts: dict,
+    labels: LabelSequences | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     name = "input_ids" if reader.modality in ("text", "tokens") else "input_values"
     dtype = {"text": "int32", "tokens": "int32", "image": "uint8"}.get(reader.modality, "float32")
@@ -306,7 +345,20 @@ def _chunks(
                 (name if document == 0 else f"{name}_2"): sequence_array([row[document] for row in read], dtype)
                 for document in range(len(rows.inputs))
             }
-            yield split, columns | {"labels": pa.array(targets[some]), "source_row": pa.array(some)}
+            column = pa.array(targets[some])
+            if labels is not None:
+                column = _laid_out(labels, rows, reader, some, [len(row[0]) for row in read])
+            yield split, columns | {"labels": column, "source_row": pa.array(some)}
+
+
+def _laid_out(labels: LabelSequences, rows: _Rows, reader: Reader, some: np.ndarray, lengths: list[int]) -> pa.Array:
+    """The labels of some rows, over inputs of these lengths."""
+    laid = []
+    for row, length in zip(some.tolist(), lengths, strict=True):
+        raw, _ = rows.raw(row)[0]
+        text = raw if reader.modality == "text" else None
+        laid.append(labels.lay_out(row, length, rows.names[row], text, cut=length == reader.max_length))
+    return sequence_array(laid, "int16" if labels.problem_type == "single_label_classification" else "float32")
 
 
 def _scale(array: np.ndarray, facts: dict) -> np.ndarray:

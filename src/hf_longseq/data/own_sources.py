@@ -48,6 +48,7 @@ class Table:
     def class_names(self, name: str) -> list[str] | None:
         """Names of the classes of a label column, if the data set states them."""
         feature = self.columns.features.get(name) if isinstance(self.columns, Dataset) else None
+        feature = getattr(feature, "feature", feature)  # of a list of labels, that of one
         return feature.names if isinstance(feature, ClassLabel) else None
 
     def modality(self, name: str) -> str | None:

@@ -8,7 +8,8 @@ Columns of every task's `DatasetDict` (train / validation / test):
 - values: `input_values`, a list of float32 for one channel, an array (length, channels) for several. Integers in this
   column are grey levels 0..255, the compact form in which images are stored; the collators map them linearly
   onto `TaskSpec.value_range`;
-- `labels`: an int64 class, a float32 target, or a list of float32 for several targets.
+- `labels`: an int64 class, a float32 target, or a list of float32 for several targets; where every position has a
+  label, a list of int16 classes or of float32 targets, or an array (length, labels), with -100 where none is scored.
 
 A loader may add a split `unlabelled` with inputs alone, which only pretraining reads.
 """
@@ -50,6 +51,7 @@ class TaskSpec:
         value_range: Lowest and highest input value; maps values to levels and stored grey levels to values.
         normalization: Means and deviations per channel that the values were standardised with; None: not at all.
         pair: True if an example is two documents.
+        per_position: True if every position has a label (token classification).
         image_shape: Height and width of an image laid out in raster order; None otherwise.
         image_fit: How pictures of another size come to this one, see `LongSeqImageProcessor`.
         sampling_rate: Samples per second of sounds; None otherwise.
@@ -77,6 +79,7 @@ class TaskSpec:
     value_range: tuple[float, float] | None = None
     normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     pair: bool = False
+    per_position: bool = False
     image_shape: tuple[int, int] | None = None
     image_fit: str = "bilinear"
     sampling_rate: int | None = None

@@ -15,11 +15,15 @@ METRICS: dict[str, tuple[str, bool]] = {
     "rmse": ("hf_longseq.metrics.rmse:RMSE", False),
     "mae": ("hf_longseq.metrics.mae:MAE", False),
     "r2": ("hf_longseq.metrics.r2:R2", True),
+    "token_accuracy": ("hf_longseq.metrics.token_scores:TokenScores", True),
+    "token_f1": ("hf_longseq.metrics.token_scores:TokenScores", True),
+    "mcc": ("hf_longseq.metrics.token_scores:TokenScores", True),
+    "span_f1": ("hf_longseq.metrics.span_f1:SpanF1", True),
     "masked_accuracy": ("hf_longseq.metrics.masked_accuracy:MaskedAccuracy", True),
     "masked_mae": ("hf_longseq.metrics.masked_mae:MaskedMAE", False),
 }
 # Shares of one number, which are easier to read as per cent.
-PERCENT = ("accuracy", "f1", "masked_accuracy")
+PERCENT = ("accuracy", "f1", "token_accuracy", "token_f1", "span_f1", "masked_accuracy")
 
 
 def load_metric(name: str):

@@ -17,11 +17,13 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     PreTrainedConfig,
     TrainingArguments,
 )
 
 from hf_longseq.data.collators import (
+    IGNORE,
     DataCollatorForCausalDenoising,
     DataCollatorForMaskedDenoising,
     DataCollatorWithLongPadding,
@@ -34,6 +36,7 @@ from hf_longseq.training.architectures import config_class_of, is_hf
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import CHECKPOINTS
+from hf_longseq.training.token_metrics import TokenMetrics
 from hf_longseq.training.tracking import PROJECT
 from hf_longseq.training.trainer import ClassificationMetrics, DenoisingMetrics
 
@@ -93,13 +96,20 @@ def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
     """Raise if the labelled subset lacks a class, for a classifier could never learn it."""
     if spec.problem_type != "single_label_classification":
         return
-    absent = set(range(len(spec.labels))) - set(np.asarray(labelled["labels"][:]).tolist())
+    absent = set(range(len(spec.labels))) - set(np.unique(all_labels(labelled)).tolist())
     if absent:
         name = spec.labels[min(absent)]
         raise HfLongSeqError(
             f"the labelled subset of {len(labelled)} examples has none of class {name!r}: "
             "use more examples or another data.subset_seed."
         )
+
+
+def all_labels(dataset: "Dataset") -> np.ndarray:
+    """The labels of all examples, or of all positions of all examples: (entries,) or (entries, targets)."""
+    columns = dataset.select_columns(["labels"]).with_format("numpy")
+    batches = [batch["labels"] for batch in columns.iter(batch_size=1000)]
+    return np.concatenate([row for rows in batches for row in (rows if rows[0].ndim else [rows])])
 
 
 def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> PreTrainedConfig:
@@ -183,8 +193,11 @@ def label_statistics(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[floa
     """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
     if spec.problem_type != "regression":
         return {}
-    labels = np.asarray(labelled["labels"][:], dtype=np.float64).reshape(len(labelled), -1)
-    if not np.isfinite(labels).all():
+    labels = all_labels(labelled).astype(np.float64)
+    labels = labels.reshape(len(labels), -1)
+    if spec.per_position:
+        labels = labels[(labels != IGNORE).all(1) & np.isfinite(labels).all(1)]
+    if not len(labels) or not np.isfinite(labels).all():
         return {}  # the collator names the row
     std = labels.std(0)
     return {"label_mean": labels.mean(0).tolist(), "label_scale": np.where(std > 0, std, 1.0).tolist()}
@@ -192,15 +205,16 @@ def label_statistics(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[floa
 
 def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None):
     """Collator and metrics of fine-tuning."""
-    metrics = ClassificationMetrics.FITTING[spec.problem_type]
+    metrics = (TokenMetrics if spec.per_position else ClassificationMetrics).FITTING[spec.problem_type]
     if spec.metric not in metrics:
         raise HfLongSeqError(
             f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
             f"use one of {', '.join(metrics)} in its TaskSpec."
         )
-    return DataCollatorWithLongPadding.from_task(spec), ClassificationMetrics(
-        spec.problem_type, label_scale=label_scale
-    )
+    collator = DataCollatorWithLongPadding.from_task(spec)
+    if spec.per_position:
+        return collator, TokenMetrics(spec.problem_type, spec.labels, label_scale)
+    return collator, ClassificationMetrics(spec.problem_type, label_scale=label_scale)
 
 
 SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
@@ -262,3 +276,8 @@ def training_arguments(
 
 
 CLASSIFIER = AutoModelForSequenceClassification
+
+
+def classifier_class(spec: TaskSpec) -> type:
+    """The Auto class whose head fits the task's labels."""
+    return AutoModelForTokenClassification if spec.per_position else CLASSIFIER

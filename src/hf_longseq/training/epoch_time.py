@@ -18,7 +18,7 @@ import torch
 
 from hf_longseq.data.task import TASKS, TaskSpec, describe_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.build import CLASSIFIER, build_config, build_model
+from hf_longseq.training.build import build_config, build_model, classifier_class
 from hf_longseq.training.recipe import Recipe
 
 OFFICIAL = {
@@ -66,7 +66,7 @@ def epoch_times(
         examples = None if length else _train_examples(recipe.data.task)
         for precision in precisions:
             torch.manual_seed(0)
-            model = build_model(CLASSIFIER, build_config(recipe, spec, classifier=True)).to(device).train()
+            model = build_model(classifier_class(spec), build_config(recipe, spec, classifier=True)).to(device).train()
             step = OptimiserStep(model, _random_batch(spec, micro, steps, device), -(-size // micro), precision)
             seconds = _median_seconds(step, repeats)
             minutes, gpu = OFFICIAL.get(name, (None, "")) if examples else (None, "")
@@ -154,8 +154,9 @@ def _random_batch(spec: TaskSpec, batch: int, length: int, device: str) -> dict[
         else:
             inputs[f"input_values{name}"] = torch.rand(batch, length, spec.num_channels) * 2 - 1
         inputs[f"attention_mask{name}"] = torch.ones(batch, length, dtype=torch.long)
+    shape = (batch, length) if spec.per_position else (batch,)
     if spec.problem_type == "regression":
-        inputs["labels"] = torch.rand(batch)
+        inputs["labels"] = torch.rand(shape)
     else:
-        inputs["labels"] = torch.randint(spec.num_labels, (batch,))
+        inputs["labels"] = torch.randint(spec.num_labels, shape)
     return {name: tensor.to(device) for name, tensor in inputs.items()}

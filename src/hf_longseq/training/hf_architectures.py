@@ -43,6 +43,7 @@ from hf_longseq.training.recipe import Recipe
 
 MASKED = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+TOKEN_CLASSIFIERS = modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
 
 POSITIONS = ("max_position_embeddings", "max_seq_len")
 # Values that a saved configuration derived from others; they follow when the others are changed.
@@ -163,7 +164,7 @@ def _has_own_classifier(config: PreTrainedConfig, fields: dict, spec: TaskSpec) 
     """Whether transformers' own class classifies these inputs, and nothing is asked that it does not have."""
     first_token_sees_itself_only = config.model_type in MASKED and looks_back_only(config)
     return (
-        config.model_type in CLASSIFIERS
+        config.model_type in (TOKEN_CLASSIFIERS if spec.per_position else CLASSIFIERS)
         and spec.problem_type != "regression"  # ours learns standardised targets
         and not spec.pair
         and spec.pad_token_id is not None  # decoders find the last token by it

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PrinterCallback, TrainingArguments
+from transformers import AutoModelForTokenClassification, PrinterCallback, TrainingArguments
 
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.errors import HfLongSeqError, did_you_mean
@@ -18,12 +18,14 @@ from hf_longseq.training.build import (
     CLASSIFIER,
     TaskData,
     classification_parts,
+    classifier_class,
     denoising_parts,
     load_data,
     pretraining_class,
 )
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
+from hf_longseq.training.span_answers import reads_bytes, span_answers
 from hf_longseq.training.trainer import LongSeqTrainer, decide
 
 SPLITS = ("train", "validation", "test")
@@ -51,7 +53,7 @@ def evaluate(
         _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
     else:
         section = recipe.finetune
-        network = CLASSIFIER.from_pretrained(model)
+        network = classifier_class(data.spec).from_pretrained(model)
         collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
@@ -96,14 +98,18 @@ def predict(
 
     Returns:
         One mapping per example: `index`, `prediction` (a class name, a list of names, or a number), `score` (its
-        probability, for classes), and `label` where the truth is known.
+        probability, for classes), and `label` where the truth is known. Of models that label every position, `spans`
+        (see `span_answers`) or, for numbers, one `prediction` per position.
     """
     if split is not None and input_file is not None:
         raise HfLongSeqError(f"both split={split!r} and input_file={str(input_file)!r} are given: choose one of them.")
     if not (Path(model) / "config.json").is_file():
         raise HfLongSeqError(f"model {model} holds no config.json: give the folder of a finished run.")
-    classifier = CLASSIFIER.from_pretrained(model).eval()
+    saved = (run_folder.read_json(Path(model) / "config.json").get("architectures") or [""])[0]
+    per_position = saved.endswith("ForTokenClassification")
+    classifier = (AutoModelForTokenClassification if per_position else CLASSIFIER).from_pretrained(model).eval()
     config = classifier.config
+    bytes_are_read = False
     if input_file is None:
         recipe, phase = _recorded(model)
         if phase != "finetune":
@@ -113,6 +119,7 @@ def predict(
         data = load_data(recipe.data)
         rows = _split(data, split or "test", phase)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
+        bytes_are_read = reads_bytes(data.spec)
     else:
         rows = _read_rows(Path(input_file))
         # transformers' own classes, which have no such field, read tokens
@@ -123,6 +130,7 @@ def predict(
             num_channels=None if reads_tokens else config.num_channels,
             num_labels=config.num_labels if config.num_labels > 1 else None,
             problem_type=config.problem_type,
+            per_position=per_position,
         )
     count = len(rows) if limit is None else min(limit, len(rows))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -132,7 +140,10 @@ def predict(
         batch = collator([rows[index] for index in range(start, min(start + batch_size, count))])
         labels = batch.pop("labels", None)
         logits = classifier(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.float().cpu()
-        answers += _answers(logits, labels, config, start)
+        if per_position:
+            answers += span_answers(logits, labels, batch, config, start, bytes_are_read)
+        else:
+            answers += _answers(logits, labels, config, start)
     return answers
 
 

@@ -27,11 +27,11 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
 from hf_longseq.training.arguments import PhaseSection, check_seed
 from hf_longseq.training.build import (
-    CLASSIFIER,
     TaskData,
     build_config,
     build_model,
     classification_parts,
+    classifier_class,
     denoising_parts,
     label_statistics,
     load_data,
@@ -148,12 +148,14 @@ def finetune(
         "seed": seed,
     }
     if init_from is None:
-        model = build_model(CLASSIFIER, config)
+        model = build_model(classifier_class(data.spec), config)
         report = start_from_weights(model, recipe, data.spec)
         redraw_parameters(model, recipe.model.init_normal)
         run |= _commit(report)
     else:
-        model, report = load_pretrained_classifier(init_from, config, task=recipe.data.task)
+        model, report = load_pretrained_classifier(
+            init_from, config, task=recipe.data.task, auto_class=classifier_class(data.spec)
+        )
         run["init_from"] = run_folder.path_from(output_dir, init_from)
         run["init_weights"] = run_folder.weights_hash(init_from)
     settings = recipe.to_dict()

@@ -54,7 +54,10 @@ class TransferReport:
 
 
 def load_pretrained_classifier(
-    checkpoint: str | os.PathLike, config: PreTrainedConfig, task: str | None = None
+    checkpoint: str | os.PathLike,
+    config: PreTrainedConfig,
+    task: str | None = None,
+    auto_class: type = AutoModelForSequenceClassification,
 ) -> tuple[PreTrainedModel, TransferReport]:
     """Build a classifier of `config` whose trunk comes from `checkpoint`.
 
@@ -62,6 +65,7 @@ def load_pretrained_classifier(
         checkpoint: Folder of a pretrained model (`...ForMaskedLM`, `...ForCausalLM`, `...ForPreTraining`).
         config: Configuration of the classifier.
         task: The task to be fine-tuned on, compared with the one recorded in the checkpoint's folder.
+        auto_class: The Auto class of the classifier's head.
 
     Raises:
         HfLongSeqError: If the checkpoint is of another architecture, size or task, or its tensors do not fit.
@@ -83,10 +87,10 @@ def load_pretrained_classifier(
         compare_configs(checkpoint, pretrained, config)
     stored = tensor_names(checkpoint)
     if of_transformers:
-        model = AutoModelForSequenceClassification.from_config(config)
+        model = auto_class.from_config(config)
         return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
     with _quiet(f"init_from {checkpoint} does not fit the model"):
-        model = AutoModelForSequenceClassification.from_pretrained(checkpoint, config=config, dtype="float32")
+        model = auto_class.from_pretrained(checkpoint, config=config, dtype="float32")
     return model, compare_tensors(checkpoint, stored, set(model.state_dict()))
 
 

@@ -1,0 +1,265 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Labels for every position of your own data, in the forms in which people keep them.
+
+A cell of the label column is one of
+
+- a label per position: a list, or text between blanks or commas; for text inputs also one letter per character;
+- runs: "O*300 QRS*42 O*120", or a list of pairs [["O", 300], ["QRS", 42]];
+- spans: [{"start": 300, "end": 342, "label": "QRS"}], counted from 0, the end is the first position behind;
+- in all lists, numbers for a regression, and a row of 0 and 1 per position for several labels at once.
+
+Lists may be JSON text, as in csv files. Positions of text are characters (or bytes, if there are as many labels as
+bytes). A label None or NaN is not scored. Everything is kept as runs until it is laid out over the input.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hf_longseq.data.converted import sequence_feature
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+
+IGNORE = -100
+OUTSIDE = "O"
+COLUMNS = ("spans", "tags", "ner_tags", "label_sequence")
+REST = -1  # in the place of a count: as far as the input goes
+RUN = re.compile(r"(\S+)\*(\d+)")
+
+
+def are_given(column: str, first: Any) -> bool:
+    """Whether a label column holds a label per position: by its name, or because its first cell is a sequence."""
+    if isinstance(first, str):
+        return column in COLUMNS or first.lstrip().startswith("[") or all(map(RUN.fullmatch, first.split() or ["-"]))
+    if isinstance(first, (list, np.ndarray)):
+        return column in COLUMNS or len(first) != 1 or isinstance(first[0], dict)
+    return False
+
+
+@dataclass
+class LabelSequences:
+    """The labels of all rows as runs.
+
+    Attributes:
+        rows: For each row the labels of its runs, class ids (runs,) or numbers (runs, targets), and their lengths.
+        names: The classes; names of the targets' columns if there are several labels at once; none for a regression.
+        problem_type: As in `TaskSpec`.
+        begins: For a class that begins a span ("B-gene") the class that goes on with it ("I-gene").
+    """
+
+    rows: list[tuple[np.ndarray, np.ndarray]]
+    names: tuple[str, ...]
+    problem_type: str
+    begins: dict[int, int]
+
+    @classmethod
+    def read(
+        cls,
+        cells: list,
+        wheres: list[str],
+        texts: list[str] | None,
+        problem_type: str | None,
+        class_names: list[str] | None,
+        outside_label: str | None,
+    ) -> "LabelSequences":
+        """Read the cells of a label column.
+
+        Args:
+            cells: One cell per row.
+            wheres: What messages call each row.
+            texts: The inputs, where they are text.
+            problem_type: "regression", "multi_label_classification", or None: classes, or several labels where a
+                position has a row of numbers.
+            class_names: Names of integer classes, where the source states them.
+            outside_label: The class that is outside of every span, which is then called "O".
+        """
+        found = [
+            _runs(cell, where, texts[row] if texts else None)
+            for row, (cell, where) in enumerate(zip(cells, wheres, strict=True))
+        ]
+        several = any(np.ndim(label) for labels, _ in found for label in labels)
+        problem = problem_type or ("multi_label_classification" if several else "single_label_classification")
+        if problem != "single_label_classification":
+            rows = [
+                (_numbers(labels, where), np.array(counts))
+                for (labels, counts), where in zip(found, wheres, strict=True)
+            ]
+            width = rows[0][0].shape[1]
+            wrong = next((i for i, (labels, _) in enumerate(rows) if labels.shape[1] != width), None)
+            if wrong is not None:
+                raise HfLongSeqError(
+                    f"{wheres[wrong]} has {rows[wrong][0].shape[1]} numbers per position, earlier rows {width}: make "
+                    "them equal."
+                )
+            several = problem == "multi_label_classification"
+            return cls(rows, tuple(map(str, range(width))) if several else (), problem, {})
+        names = _class_names(found, wheres, class_names, outside_label)
+        ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
+        ids |= {outside_label: 0} if outside_label else {}
+        rows = [
+            (np.array([ids[_named(label, class_names)] for label in labels], np.int64), np.array(counts))
+            for labels, counts in found
+        ]
+        begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
+        return cls(rows, names, problem, begins)
+
+    @property
+    def feature(self) -> Any:
+        """Type of the column of labels laid out."""
+        if self.problem_type == "single_label_classification":
+            return sequence_feature("int16")
+        return sequence_feature("float32", self.rows[0][0].shape[1])
+
+    @property
+    def digest(self) -> str:
+        """A hash of all labels."""
+        digest = hashlib.blake2b(repr(self.names).encode(), digest_size=12)
+        for labels, counts in self.rows:
+            digest.update(labels.tobytes() + counts.tobytes() + b"|")
+        return digest.hexdigest()
+
+    def lay_out(self, row: int, length: int, where: str, text: str | None = None, cut: bool = False) -> np.ndarray:
+        """Labels (L,), or (L, targets), of an input.
+
+        Args:
+            row: The row.
+            length: Positions of the input as the model reads it.
+            where: What messages call the input.
+            text: The input, if it is text; what the model reads are its bytes and a closing token, which has no label.
+            cut: The input may have been longer.
+        """
+        labels, counts = self.rows[row]
+        counts = counts.copy()
+        if counts[-1] == REST:
+            counts[-1] = max((length if text is None else len(text)) - counts[:-1].sum(), 0)
+        laid = np.repeat(labels, counts, axis=0)
+        if text is not None:
+            laid = self._over_bytes(laid, where, text)
+            padding = np.full((max(length - len(laid), 0), *laid.shape[1:]), IGNORE, laid.dtype)
+            laid = np.concatenate([laid, padding])
+        elif len(laid) != length and not (cut and len(laid) > length):
+            raise HfLongSeqError(f"{where} has {len(laid)} labels for {length} positions: give one for each.")
+        laid = laid[:length]
+        return laid[:, 0] if laid.ndim == 2 and laid.shape[1] == 1 else laid
+
+    def _over_bytes(self, laid: np.ndarray, where: str, text: str) -> np.ndarray:
+        """Labels of characters, each repeated for its bytes; of bytes as they are."""
+        sizes = np.array([len(letter.encode()) for letter in text], np.int64)
+        if len(laid) != len(text):
+            if len(laid) == sizes.sum():
+                return laid
+            raise HfLongSeqError(f"{where} has {len(laid)} labels for {len(text)} characters: give one for each.")
+        spread = np.repeat(laid, sizes, axis=0)
+        later = np.ones(len(spread), bool)
+        later[np.cumsum(sizes) - sizes] = False
+        for begin, inside in self.begins.items():
+            spread[later & (spread == begin)] = inside
+        return spread
+
+
+def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
+    """Labels and lengths of the runs in a cell."""
+    if isinstance(cell, str):
+        cell = _parts(cell, where, text)
+    elif cell is None or np.ndim(cell) == 0 and not isinstance(cell, (list, tuple)):
+        raise HfLongSeqError(f"{where} has the label {cell}: give one label for every position, runs, or spans.")
+    cell = cell if isinstance(cell, list) else list(np.asarray(cell))
+    if cell and all(isinstance(part, dict) for part in cell):
+        return _from_spans(cell, where)
+    if cell and all(isinstance(part, (list, tuple)) and len(part) == 2 and isinstance(part[0], str) for part in cell):
+        return [label for label, _ in cell], [int(count) for _, count in cell]
+    if not cell:  # no span at all
+        return [OUTSIDE], [REST]
+    return cell, [1] * len(cell)
+
+
+def _parts(cell: str, where: str, text: str | None) -> list:
+    """A cell that is text as the list it stands for."""
+    if cell.lstrip().startswith("["):
+        try:
+            return json.loads(cell)
+        except json.JSONDecodeError as error:
+            raise HfLongSeqError(f"{where} has labels that are no JSON ({error}): repair them.") from error
+    runs = [RUN.fullmatch(part) for part in cell.split()]
+    if runs and all(runs):
+        return [[run[1], int(run[2])] for run in runs]
+    if text is not None and len(cell) == len(text):
+        return list(cell)
+    parts = cell.replace(",", " ").split()
+    return parts if len(parts) > 1 else list(cell)
+
+
+def _from_spans(spans: list[dict], where: str) -> tuple[list, list[int]]:
+    """Runs from spans, with "O" between them."""
+    labels, counts, place = [], [], 0
+    for span in sorted(spans, key=lambda span: span.get("start", 0)):
+        absent = next((name for name in ("start", "end", "label") if name not in span), None)
+        if absent is not None:
+            raise HfLongSeqError(f"{where} has a span without {absent!r}: give its start, end and label.")
+        start, end = int(span["start"]), int(span["end"])
+        if not place <= start < end:
+            raise HfLongSeqError(
+                f"{where} has the span {start} to {end} after {place}: spans hold a position and do not overlap."
+            )
+        labels += [OUTSIDE, str(span["label"])]
+        counts += [start - place, end - start]
+        place = end
+    return [*labels, OUTSIDE], [*counts, REST]
+
+
+def _numbers(labels: list, where: str) -> np.ndarray:
+    """Numbers (runs, targets) float32; what is missing is not scored."""
+    try:
+        numbers = np.array([np.nan if label is None else label for label in labels], np.float32)
+    except (TypeError, ValueError) as error:
+        raise HfLongSeqError(f"{where} has a label that is no number ({error}): leave out problem_type.") from error
+    numbers = numbers.reshape(len(labels), -1)
+    # a true -100 would be taken for a label that is not scored
+    numbers[numbers == IGNORE] = np.nextafter(np.float32(IGNORE), np.float32(0))
+    return np.where(np.isnan(numbers), np.float32(IGNORE), numbers)
+
+
+def _named(label: Any, class_names: list[str] | None) -> str | None:
+    """Name of a class; None where nothing is scored."""
+    if label is None or label != label:
+        return None
+    if isinstance(label, str):
+        return label
+    number = float(label)
+    if number != int(number):
+        raise HfLongSeqError(f"A position has label {label}, which is no class: set problem_type='regression'.")
+    if int(number) == IGNORE:
+        return None
+    if class_names is not None and 0 <= number < len(class_names):
+        return class_names[int(number)]
+    return str(int(number))
+
+
+def _class_names(
+    found: list, wheres: list[str], class_names: list[str] | None, outside: str | None
+) -> tuple[str, ...]:
+    """All classes, "O" first."""
+    names: set[str] = set(class_names or ())
+    for (labels, _), where in zip(found, wheres, strict=True):
+        try:
+            names.update(name for name in (_named(label, class_names) for label in labels) if name is not None)
+        except (TypeError, ValueError, HfLongSeqError) as error:
+            raise HfLongSeqError(f"{where} has labels that are no classes: {error}") from error
+    if outside is not None:
+        if outside not in names:
+            raise HfLongSeqError(
+                f"outside_label is {outside!r}{did_you_mean(outside, names)}: classes are {', '.join(sorted(names))}."
+            )
+        names = (names - {outside}) | {OUTSIDE}
+    if len(names) < 2:
+        raise HfLongSeqError(
+            f"Every position has label {''.join(names)}: a classification needs at least two classes."
+        )
+    if class_names is not None and outside is None:
+        return tuple(class_names)
+    numbers = all(name.lstrip("-").isdecimal() for name in names)
+    return tuple(sorted(names, key=lambda name: (name != OUTSIDE, int(name) if numbers else 0, name)))
