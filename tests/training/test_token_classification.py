@@ -10,8 +10,11 @@ from torch.nn import functional as F
 from transformers import AutoModelForTokenClassification
 from transformers.trainer_utils import EvalPrediction
 
+from hf_longseq import S4Config
+from hf_longseq.data import byte_text
 from hf_longseq.metrics import load_metric
-from hf_longseq.training import Recipe, evaluate, finetune, pretrain
+from hf_longseq.training import Recipe, evaluate, finetune, predict, pretrain
+from hf_longseq.training.span_answers import span_answers
 from hf_longseq.training.token_metrics import TokenMetrics
 
 NAMES = ("O", "B-a", "I-a")
@@ -78,6 +81,38 @@ def test_scores_of_several_labels_and_of_numbers_are_those_of_the_metrics(proble
     assert result["exact_loss"] == pytest.approx(loss, rel=1e-5)
 
 
+def test_spans_of_an_answer():
+    config = S4Config(id2label={0: "O", 1: "gene"}, problem_type="single_label_classification")
+    logits = torch.tensor([[[5.0, 0], [0, 2], [0, 2], [5, 0], [0, 2]]])
+    mask = torch.tensor([[1, 1, 1, 1, 0]])
+    labels = torch.tensor([[0, 1, -100, 1, -100]])
+    (answer,) = span_answers(logits, labels, {"attention_mask": mask}, config, start=7)
+    assert answer == {
+        "index": 7,
+        "spans": [{"start": 1, "end": 3, "label": "gene", "score": round(float(torch.tensor(2.0).sigmoid()), 4)}],
+        "label": [{"start": 1, "end": 2, "label": "gene"}, {"start": 3, "end": 4, "label": "gene"}],
+    }
+
+
+def test_spans_of_several_labels_may_overlap_and_numbers_stay_numbers():
+    mask = {"attention_mask": torch.ones(1, 3, dtype=torch.long)}
+    config = S4Config(id2label={0: "a", 1: "b"}, problem_type="multi_label_classification")
+    (answer,) = span_answers(torch.tensor([[[1.0, -1], [1, 1], [-1, 1]]]), None, mask, config, start=0)
+    assert [(span["start"], span["end"], span["label"]) for span in answer["spans"]] == [(0, 2, "a"), (1, 3, "b")]
+    config = S4Config(id2label={0: "value"}, problem_type="regression")
+    (answer,) = span_answers(torch.tensor([[[1.0], [2], [3]]]), torch.tensor([[1.0, -100, 2]]), mask, config, start=0)
+    assert answer == {"index": 0, "prediction": [1.0, 2.0, 3.0], "label": [1.0, None, 2.0]}
+
+
+def test_spans_of_text_are_counted_in_characters():
+    config = S4Config(id2label={0: "O", 1: "name"}, problem_type="single_label_classification")
+    ids = torch.tensor(byte_text.encode("é Zoë!", 20).astype(int))[None]
+    classes = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 0, 1]])  # é and ë are two bytes, the last one closes the text
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    (answer,) = span_answers(F.one_hot(classes).float(), None, batch, config, start=0, reads_bytes=True)
+    assert [(span["start"], span["end"], span["text"]) for span in answer["spans"]] == [(2, 5, "Zoë")]
+
+
 def toy_recipe(tmp_path, **model):
     write_rows(tmp_path / "own.jsonl")
     sections = {"max_steps": 4, "global_batch_size": 8, "learning_rate": 0.01, "eval_steps": 4}
@@ -102,6 +137,9 @@ def test_a_run_from_pretraining_to_scores(tmp_path):
     }  # fmt: skip
     again = evaluate(second.output_dir)
     assert again == pytest.approx(second.metrics["test"], abs=1e-6)
+    answers = predict(second.output_dir, limit=2)
+    assert [answer["index"] for answer in answers] == [0, 1] and set(answers[0]) == {"index", "spans", "label"}
+    assert all(set("".join(span["text"] for span in answer["label"])) <= set("01") for answer in answers)
     model = AutoModelForTokenClassification.from_pretrained(second.output_dir)
     assert model.config.id2label == {0: "O", 1: "N"}
 

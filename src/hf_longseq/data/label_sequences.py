@@ -138,9 +138,9 @@ class LabelSequences:
             counts[-1] = max((length if text is None else len(text)) - counts[:-1].sum(), 0)
         laid = np.repeat(labels, counts, axis=0)
         if text is not None:
-            laid = self._over_bytes(laid, where, text)
-            padding = np.full((max(length - len(laid), 0), *laid.shape[1:]), IGNORE, laid.dtype)
-            laid = np.concatenate([laid, padding])
+            laid = self._over_bytes(laid, where, text)[: length - 1]
+            closing = np.full((length - len(laid), *laid.shape[1:]), IGNORE, laid.dtype)
+            laid = np.concatenate([laid, closing])
         elif len(laid) != length and not (cut and len(laid) > length):
             raise HfLongSeqError(f"{where} has {len(laid)} labels for {length} positions: give one for each.")
         laid = laid[:length]
