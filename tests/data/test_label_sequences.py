@@ -74,7 +74,7 @@ def test_numbers_and_several_labels_for_every_position(tmp_path):
 def test_long_inputs_and_their_labels_are_cut_together(tmp_path):
     splits, _ = load(tmp_path, [PER_POSITION], max_length=5)
     assert splits["train"][0]["labels"].tolist() == [0, 0, 0, 1, 1]
-    splits, _ = load(tmp_path, ["OOOGG"], [f"text{chr(97 + row)}" for row in range(20)], max_length=4)
+    splits, _ = load(tmp_path, ["OOOGG"], [f"{chr(97 + row)}text" for row in range(20)], max_length=4)
     assert splits["train"][0]["labels"].tolist() == [0, 0, 0, -100]  # the last one closes the text
 
 
