@@ -31,13 +31,15 @@ REST = -1  # in the place of a count: as far as the input goes
 RUN = re.compile(r"(\S+)\*(\d+)")
 
 
-def are_given(column: str, first: Any) -> bool:
-    """Whether a label column holds a label per position: by its name, or because its first cell is a sequence."""
+def are_given(column: str, first: Any, lengths: set[int]) -> bool:
+    """Whether a label column holds a label per position, by its name or its first cell: spans, runs, or a list as long
+    as the first input, of which `lengths` are the positions as they may be counted."""
     if isinstance(first, str):
         return column in COLUMNS or first.lstrip().startswith("[") or all(map(RUN.fullmatch, first.split() or ["-"]))
-    if isinstance(first, (list, np.ndarray)):
-        return column in COLUMNS or len(first) != 1 or isinstance(first[0], dict)
-    return False
+    if not isinstance(first, (list, np.ndarray)):
+        return False
+    is_spans = len(first) > 0 and isinstance(first[0], (dict, list))
+    return column in COLUMNS or is_spans or len(first) in lengths
 
 
 @dataclass

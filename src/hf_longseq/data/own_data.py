@@ -94,7 +94,11 @@ def load(
     rows = _Rows(tables, input_column, second_input_column, label_column, group_column)
     reader = partial(Reader, modality, colour, image_size, sampling_rate, max_length)
     labels = None
-    if are_given(label_column, rows.labels[0]) if per_position is None else per_position:
+    if per_position is None:
+        raw, where = rows.raw(0)[0]
+        lengths = {len(reader(max_length=None).read(raw, where)), len(raw) if isinstance(raw, str) else 0} - {0, 1}
+        per_position = are_given(label_column, rows.labels[0], lengths)
+    if per_position:
         labels = _label_sequences(rows, modality, problem_type, first.class_names(label_column), outside_label)
         targets, names = np.zeros(len(rows)), ()
     else:
