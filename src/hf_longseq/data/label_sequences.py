@@ -16,6 +16,7 @@ bytes). A label None or NaN is not scored. Everything is kept as runs until it i
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,15 +32,15 @@ REST = -1  # in the place of a count: as far as the input goes
 RUN = re.compile(r"(\S+)\*(\d+)")
 
 
-def are_given(column: str, first: Any, lengths: set[int]) -> bool:
+def are_given(column: str, first: Any, lengths: Callable[[], set[int]]) -> bool:
     """Whether a label column holds a label per position, by its name or its first cell: spans, runs, or a list as long
-    as the first input, of which `lengths` are the positions as they may be counted."""
+    as the first input, whose positions `lengths` counts (of text, characters or bytes)."""
     if isinstance(first, str):
         return column in COLUMNS or first.lstrip().startswith("[") or all(map(RUN.fullmatch, first.split() or ["-"]))
     if not isinstance(first, (list, np.ndarray)):
         return False
     is_spans = len(first) > 0 and isinstance(first[0], (dict, list))
-    return column in COLUMNS or is_spans or len(first) in lengths
+    return column in COLUMNS or is_spans or (len(first) > 1 and len(first) in lengths())
 
 
 @dataclass

@@ -95,9 +95,7 @@ def load(
     reader = partial(Reader, modality, colour, image_size, sampling_rate, max_length)
     labels = None
     if per_position is None:
-        raw, where = rows.raw(0)[0]
-        lengths = {len(reader(max_length=None).read(raw, where)), len(raw) if isinstance(raw, str) else 0} - {0, 1}
-        per_position = are_given(label_column, rows.labels[0], lengths)
+        per_position = are_given(label_column, rows.labels[0], partial(_lengths, rows, reader()))
     if per_position:
         labels = _label_sequences(rows, modality, problem_type, first.class_names(label_column), outside_label)
         targets, names = np.zeros(len(rows)), ()
@@ -124,6 +122,14 @@ def load(
     source = data if local else f"{ENDPOINT}/datasets/{data}"
     spec = _spec(source, modality, facts, names, bool(second_input_column), mask_ratio, note)
     return splits, spec if labels is None else _per_position(spec, labels)
+
+
+def _lengths(rows: "_Rows", reader: Reader) -> set[int]:
+    """Positions of the first input, as labels for them may be counted."""
+    raw, where = rows.raw(0)[0]
+    if reader.modality == "text":
+        return {len(raw), len(raw.encode())} if isinstance(raw, str) else set()
+    return {len(replace(reader, max_length=None).read(raw, where))}
 
 
 def _label_sequences(
