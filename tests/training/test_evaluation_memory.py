@@ -26,8 +26,8 @@ recipe = Recipe.load(None, {{"data": {{"task": "text"}}, "model": {{"arch": arch
 recipe.pretrain.global_batch_size = recipe.pretrain.eval_batch_size = 1
 rng = np.random.default_rng(0)
 rows = [{{"input_ids": rng.integers(2, 256, 16384).astype(np.int32), "labels": 0}} for _ in range({examples})]
-model = build_model(pretraining_class(recipe, spec), build_config(recipe, spec))
-collator, eval_collator, metrics = denoising_parts(recipe, spec, seed=0)
+model = build_model(pretraining_class(recipe.pretrain, spec), build_config(recipe, spec))
+collator, eval_collator, metrics = denoising_parts(recipe.pretrain, spec, seed=0)
 trainer = LongSeqTrainer(
     model=model, args=training_arguments(recipe.pretrain, Path("run"), steps=1, seed=0, metric="loss"),
     train_dataset=Dataset.from_list(rows[:1]), eval_dataset=Dataset.from_list(rows), data_collator=collator,

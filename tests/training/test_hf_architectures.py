@@ -48,7 +48,7 @@ def parts(recipe):
     """The task's description, and a fresh model of pretraining."""
     spec = load_data(recipe.data).spec
     torch.manual_seed(0)
-    return spec, build_model(pretraining_class(recipe, spec), build_config(recipe, spec))
+    return spec, build_model(pretraining_class(recipe.pretrain, spec), build_config(recipe, spec))
 
 
 @every_type

@@ -93,7 +93,10 @@ def test_its_model_has_the_published_size(name):
     spec = describe_task(recipe.data.task)
     config = build_config(recipe, spec)
     with torch.device("meta"):
-        sizes = [build_model(kind, config).num_parameters() for kind in (CLASSIFIER, pretraining_class(recipe, spec))]
+        sizes = [
+            build_model(kind, config).num_parameters()
+            for kind in (CLASSIFIER, pretraining_class(recipe.pretrain, spec))
+        ]
     fine_tuned, pretrained = PUBLISHED[name]
     if spec.modality == "tokens":
         more_ids = spec.vocab_size - OFFICIAL_IDS[recipe.data.task]
@@ -147,8 +150,8 @@ def test_it_steps_through_both_phases_at_toy_size(name, objective, tmp_path):
     spec = describe_task(recipe.data.task)
     config = build_config(recipe, spec)
     rows = some_rows(spec)
-    collator = denoising_parts(recipe, spec, seed=0)[0]
-    pretrained = build_model(pretraining_class(recipe, spec), config)
+    collator = denoising_parts(recipe.pretrain, spec, seed=0)[0]
+    pretrained = build_model(pretraining_class(recipe.pretrain, spec), config)
     take_a_step(pretrained, collator(rows), recipe.pretrain)
     pretrained.save_pretrained(tmp_path)
     classifier, report = load_pretrained_classifier(tmp_path, config)

@@ -21,8 +21,8 @@ def make_trainer(tiny, tmp_path):
         data = load_data(recipe.data)
         config = build_config(recipe, data.spec)
         if phase == "pretrain":
-            model = build_model(pretraining_class(recipe, data.spec), config)
-            collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed=0)
+            model = build_model(pretraining_class(recipe.pretrain, data.spec), config)
+            collator, eval_collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
         else:
             model = build_model(CLASSIFIER, config)
             (collator, metrics), eval_collator = classification_parts(data.spec), None

@@ -20,7 +20,7 @@ def pretrained(tiny, tmp_path):
         recipe = tiny(**options)
         spec = load_data(recipe.data).spec
         config = build_config(recipe, spec)
-        build_model(pretraining_class(recipe, spec), config).save_pretrained(tmp_path / folder)
+        build_model(pretraining_class(recipe.pretrain, spec), config).save_pretrained(tmp_path / folder)
         return tmp_path / folder, build_config(recipe, spec)
 
     return make

@@ -243,10 +243,11 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
         config = build_config(run.recipe, spec, classifier=run.phase == "finetune")
         with torch.device("meta"):
             build_model(
-                pretraining_class(run.recipe, spec) if run.phase == "pretrain" else classifier_class(spec), config
+                pretraining_class(run.recipe.pretrain, spec) if run.phase == "pretrain" else classifier_class(spec),
+                config,
             )
         if run.phase == "pretrain":
-            denoising_parts(run.recipe, spec, seed=0)
+            denoising_parts(run.recipe.pretrain, spec, seed=0)
         else:
             classification_parts(spec)
 

@@ -148,6 +148,23 @@ class LongSeqPreTrainedModel(PreTrainedModel):
                 params["decay"].append(parameter)
         return [{"name": name, "params": params[name], **groups[name]} for name in groups if params[name]]
 
+    def trainer_optimizer(self, args, ssm_learning_rate: float | None = None) -> tuple[type, dict]:
+        """What the stock `Trainer` needs to build its optimizer from `parameter_groups`.
+
+        By itself it finds the parameters to decay by their names, and would decay those of state spaces:
+
+            Trainer(model, args, optimizer_cls_and_kwargs=model.trainer_optimizer(args), ...)
+
+        Args:
+            args: `TrainingArguments`; `optim`, `learning_rate` and `weight_decay` are read.
+            ssm_learning_rate: As for `parameter_groups`.
+        """
+        from transformers import Trainer  # heavy, and of no use to a model that predicts
+
+        optimizer_class, arguments = Trainer.get_optimizer_cls_and_kwargs(args, self)
+        groups = self.parameter_groups(args.learning_rate, args.weight_decay, ssm_learning_rate)
+        return optimizer_class, {**arguments, "params": groups}
+
 
 class LongSeqModel(LongSeqPreTrainedModel):
     """Inputs, blocks and the final norm."""

@@ -10,6 +10,8 @@ import importlib
 _HOME = {
     "Recipe": "recipe",
     "LongSeqTrainer": "trainer",
+    "SPTConfig": "spt_trainer",
+    "SPTTrainer": "spt_trainer",
     "pretrain": "run",
     "finetune": "run",
     "evaluate": "inference",

@@ -34,14 +34,16 @@ from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
 from hf_longseq.training.architectures import config_class_of, is_hf
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
+from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import CHECKPOINTS
 from hf_longseq.training.token_metrics import TokenMetrics
 from hf_longseq.training.tracking import PROJECT
-from hf_longseq.training.trainer import ClassificationMetrics, DenoisingMetrics
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from hf_longseq.training.spt_trainer import SPTConfig
 
 # One seed for the masks of every evaluation of every run, so that validation losses can be compared.
 EVALUATION_MASK_SEED = 0
@@ -151,18 +153,18 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
 
 
-def num_levels(section: PretrainSection, spec: TaskSpec) -> int | None:
+def num_levels(settings: "PretrainSection | SPTConfig", spec: TaskSpec) -> int | None:
     """Levels to predict by cross-entropy; None for the L1 loss (written 0 in a recipe) and for tokens."""
     if spec.modality == "tokens":
         return None
-    return spec.num_levels if section.num_levels is None else section.num_levels or None
+    return spec.num_levels if settings.num_levels is None else settings.num_levels or None
 
 
-def pretraining_class(recipe: Recipe, spec: TaskSpec) -> type:
+def pretraining_class(settings: "PretrainSection | SPTConfig", spec: TaskSpec) -> type:
     """The Auto class whose head fits the inputs and the objective."""
     if spec.modality == "values":
         return AutoModelForPreTraining
-    return AutoModelForMaskedLM if recipe.pretrain.objective == "masked" else AutoModelForCausalLM
+    return AutoModelForMaskedLM if settings.objective == "masked" else AutoModelForCausalLM
 
 
 def build_model(auto_class: type, config: PreTrainedConfig):
@@ -173,15 +175,14 @@ def build_model(auto_class: type, config: PreTrainedConfig):
         raise HfLongSeqError(f"the model section does not work: {' '.join(str(error).split())}") from error
 
 
-def denoising_parts(recipe: Recipe, spec: TaskSpec, seed: int):
+def denoising_parts(settings: "PretrainSection | SPTConfig", spec: TaskSpec, seed: int):
     """Collators for training and for evaluation, and the metrics, of pretraining."""
-    section = recipe.pretrain
-    levels = {"num_levels": num_levels(section, spec)}
+    levels = {"num_levels": num_levels(settings, spec)}
     documents = 2 if spec.pair else 1
-    if section.objective == "causal":
+    if settings.objective == "causal":
         collator = DataCollatorForCausalDenoising.from_task(spec, **levels)
         return collator, collator, DenoisingMetrics(causal=True, documents=documents)
-    masking = {**levels, "mask_ratio": section.mask_ratio or spec.mask_ratio, "span_length": section.span_length}
+    masking = {**levels, "mask_ratio": settings.mask_ratio or spec.mask_ratio, "span_length": settings.span_length}
     training = DataCollatorForMaskedDenoising.from_task(spec, **masking, seed=seed)
     evaluation = DataCollatorForMaskedDenoising.from_task(
         spec, **masking, seed=EVALUATION_MASK_SEED, deterministic=True
@@ -270,6 +271,7 @@ def training_arguments(
         run_name=folder.name,
         project=PROJECT,
         disable_tqdm=True,
+        train_sampling_strategy="group_by_length" if section.group_by_length else "random",
         # Named only when asked for: the option is about to be renamed in transformers.
         **({"gradient_checkpointing": True} if section.gradient_checkpointing else {}),
     )

@@ -23,10 +23,11 @@ from hf_longseq.training.build import (
     load_data,
     pretraining_class,
 )
+from hf_longseq.training.eval_metrics import decide
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.span_answers import reads_bytes, span_answers
-from hf_longseq.training.trainer import LongSeqTrainer, decide
+from hf_longseq.training.trainer import LongSeqTrainer
 
 SPLITS = ("train", "validation", "test")
 
@@ -49,8 +50,8 @@ def evaluate(
     data = data or load_data(recipe.data)
     if phase == "pretrain":
         section = recipe.pretrain
-        network = pretraining_class(recipe, data.spec).from_pretrained(model)
-        _, collator, metrics = denoising_parts(recipe, data.spec, seed=0)
+        network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model)
+        _, collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
     else:
         section = recipe.finetune
         network = classifier_class(data.spec).from_pretrained(model)

@@ -85,10 +85,10 @@ def pretrain(
     data = data or distributed.main_first(lambda: load_data(recipe.data))
     config = build_config(recipe, data.spec)
     set_seed(seed)
-    model = build_model(pretraining_class(recipe, data.spec), config)
+    model = build_model(pretraining_class(recipe.pretrain, data.spec), config)
     report = start_from_weights(model, recipe, data.spec)
     redraw_parameters(model, recipe.model.init_normal)
-    collator, eval_collator, metrics = denoising_parts(recipe, data.spec, seed)
+    collator, eval_collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed)
     settings = recipe.to_dict()
     run = {"phase": "pretrain", "seed": seed, **_commit(report)}
     job = _Job(
@@ -325,7 +325,6 @@ def _train(
         train_dataset=job.train,
         eval_dataset=job.data.validation,
         ssm_learning_rate=job.section.ssm_learning_rate,
-        group_by_length=job.section.group_by_length,
         callbacks=[WallClock(), progress, stop, callbacks.StopOnNaN(job.section.section), *job.callbacks],
         **job.trainer_parts,
     )

@@ -11,89 +11,169 @@
 Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 """
 
+import copy
 import functools
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch.nn import functional as F
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import (
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
-from transformers.trainer_utils import EvalPrediction
 from transformers.utils import logging
 
+from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.metrics import load_metric
 from hf_longseq.models.configuration_longseq import LongSeqConfig
-from hf_longseq.models.longseq_losses import classification_loss, cross_entropy_loss, next_token_loss
 from hf_longseq.training import checkpoints
+from hf_longseq.training.build import classification_parts, label_statistics
+from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
+from hf_longseq.training.heads import with_head
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
+from hf_longseq.training.rows import default_processor, describe, model_rows, tokenizer_of
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
 
 logger = logging.get_logger(__name__)
 
 
 class LongSeqTrainer(ShardedTrainer):
-    """A `Trainer` for the models of this package; other transformers models work with it too.
+    """A `Trainer` for classifiers of long sequences; other transformers models work with it too.
+
+    From plain rows it picks the collator, the classification head and the metrics; `data_collator` says that they are
+    chosen already.
 
     Args:
+        model: A model, a configuration, the name of an architecture ("s4", "hf:modernbert"), a folder, or a repository
+            on the Hub, see `heads.py`. The trunk of a pretrained model gets a new classifier.
+        args: `TrainingArguments`.
+        train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`, and `labels` or `label`.
+        processing_class: The tokenizer of texts (default: bytes); saved with the model.
+        spec: What `load_task` says of the rows; None finds it out from them.
         ssm_learning_rate: Learning rate of the parameters that a model declares as state-space ones; None gives them
             the same as the rest.
         eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
-        eval_metrics: A `DenoisingMetrics` or `ClassificationMetrics`; None reports the loss alone.
-        group_by_length: Train on batches of examples of similar length.
-        **kwargs: As for `Trainer`.
+        eval_metrics: A `DenoisingMetrics` or `ClassificationMetrics`; None reports the loss alone if there is a
+            `data_collator`, and picks them otherwise.
+        **kwargs: As for `Trainer`: `callbacks`, `compute_metrics`, `optimizers`, ...
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> from transformers import TrainingArguments
+        >>> rows = Dataset.from_dict({"text": ["good " * 9, "bad " * 9] * 8, "label": [1, 0] * 8})
+        >>> arguments = TrainingArguments("runs/classifier", max_steps=2, report_to="none")
+        >>> trainer = LongSeqTrainer(model="s4", args=arguments, train_dataset=rows, eval_dataset=rows)
+        >>> type(trainer.model).__name__, trainer.model.config.num_labels
+        ('S4ForSequenceClassification', 2)
+        >>> "eval_accuracy" in trainer.evaluate()
+        True
     """
 
     def __init__(
         self,
-        *args,
+        model=None,
+        args: TrainingArguments | None = None,
+        data_collator: Callable | None = None,
+        train_dataset=None,
+        eval_dataset=None,
+        processing_class=None,
+        *,
+        spec: TaskSpec | None = None,
         ssm_learning_rate: float | None = None,
         eval_data_collator: Callable | None = None,
-        eval_metrics: "DenoisingMetrics | ClassificationMetrics | None" = None,
-        group_by_length: bool = False,
+        eval_metrics: DenoisingMetrics | ClassificationMetrics | None = None,
         **kwargs,
     ):
-        model = args[0] if args else kwargs.get("model")
+        args = copy.copy(self.default_arguments() if args is None else args)
+        self._read_rows = None
+        if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
+            set_seed(args.seed)
+            rows = train_dataset if train_dataset is not None else eval_dataset
+            processing_class = processing_class or default_processor(rows, spec)
+            self._read_rows = functools.partial(model_rows, processing_class=processing_class)
+            train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
+            parts = self.parts(model, args, train_dataset, eval_dataset, processing_class, spec)
+            model, data_collator, eval_data_collator, metrics = parts
+            eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else metrics)
+            args.remove_unused_columns, args.label_names = False, ["labels"]
+            args.batch_eval_metrics = args.batch_eval_metrics or eval_metrics is not None
+        args.data_seed = args.seed if args.data_seed is None else args.data_seed
+        # Ours depends on seed and epoch alone, and leaves the order of evaluation as it is.
+        self.group_by_length = args.train_sampling_strategy == "group_by_length"
+        if self.group_by_length:
+            args.train_sampling_strategy = "random"
         if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and eval_metrics:
             # Many heads of transformers ignore num_items_in_batch and get wrong gradients when accumulating.
             kwargs.setdefault("compute_loss_func", functools.partial(eval_metrics.loss, model.config))
             model.accepts_loss_kwargs = False
             # how the Trainer counts labels; not every class name tells it
             model.loss_type = "ForCausalLM" if getattr(eval_metrics, "causal", False) else None
-        super().__init__(
-            *args,
-            compute_metrics=eval_metrics,
-            preprocess_logits_for_metrics=eval_metrics.reduce if eval_metrics else None,
-            **kwargs,
-        )
-        self.ssm_learning_rate = ssm_learning_rate
+        if eval_metrics:
+            kwargs |= {"compute_metrics": eval_metrics, "preprocess_logits_for_metrics": eval_metrics.reduce}
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        self.ssm_learning_rate = ssm_learning_rate or getattr(args, "ssm_learning_rate", None)
         self.eval_data_collator = eval_data_collator
-        self.group_by_length = group_by_length
         self.add_callback(checkpoints.OwnBestCheckpoint)
 
+    @staticmethod
+    def default_arguments() -> TrainingArguments:
+        return TrainingArguments("tmp_trainer")
+
+    def parts(self, model, args, train_rows, eval_rows, processing_class, spec: TaskSpec | None) -> tuple:
+        """Model, collators of training and evaluation, and metrics, for rows of this kind."""
+        rows = train_rows if train_rows is not None else eval_rows
+        spec = spec or describe(rows, tokenizer_of(processing_class), labelled=True)
+        names = spec.labels or ("value",)
+        scale = label_statistics(rows, spec)
+        fields = {
+            "problem_type": spec.problem_type,
+            "id2label": dict(enumerate(names)),
+            "label2id": {name: index for index, name in enumerate(names)},
+            "pair_classification": spec.pair,
+            **scale,
+        }
+        model, spec = with_head(model, AutoModelForSequenceClassification, spec, fields)
+        collator, metrics = classification_parts(spec, scale.get("label_scale"))
+        return model, collator, None, metrics
+
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
-        """Build AdamW from the groups that the model declares; see `parameter_groups` of the models."""
+        """Build the optimizer that `args.optim` names, from the groups that the model declares (`parameter_groups`).
+
+        Optimizers that choose parameters themselves (Muon, GaLore, LOMO) get the stock Trainer's two groups.
+        """
         model = self.model if model is None else model
-        if self.optimizer is None and hasattr(model, "parameter_groups"):
-            groups = model.parameter_groups(
-                learning_rate=self.args.learning_rate,
-                weight_decay=self.args.weight_decay,
-                ssm_learning_rate=self.ssm_learning_rate,
-            )
-            groups = [group for group in groups if group["params"]]
-            logger.info(f"Parameter groups of the optimizer:\n{parameter_group_table(groups)}")
-            optimizer_class, arguments = self.get_optimizer_cls_and_kwargs(self.args, model)
-            self.optimizer = optimizer_class(groups, **arguments)
-            return self.optimizer
-        return super().create_optimizer(model)
+        if self.optimizer is not None or self.optimizer_cls_and_kwargs or not hasattr(model, "parameter_groups"):
+            return super().create_optimizer(model)
+        optimizer_class, arguments = self.get_optimizer_cls_and_kwargs(self.args, model)
+        is_class = isinstance(optimizer_class, type) and issubclass(optimizer_class, torch.optim.Optimizer)
+        if not is_class or {"params", "model", "optimizer_dict"} & set(arguments):
+            return super().create_optimizer(model)
+        groups = self._groups(model)
+        logger.info(f"Parameter groups of the optimizer:\n{parameter_group_table(groups)}")
+        self.optimizer = optimizer_class(groups, **arguments)
+        return self.optimizer
+
+    def _groups(self, model) -> list[dict]:
+        return model.parameter_groups(
+            learning_rate=self.args.learning_rate,
+            weight_decay=self.args.weight_decay,
+            ssm_learning_rate=self.ssm_learning_rate,
+        )
 
     def get_decay_parameter_names(self, model) -> list[str]:
-        """Of models without groups of their own: no biases and norms, as in transformers, and no state-space ones."""
+        """The group `decay` of the model; of one without groups, what transformers decays, less the matrices that are
+        none (`A_log`)."""
+        if hasattr(model, "parameter_groups"):
+            decayed = {id(one) for group in self._groups(model) if group["name"] == "decay" for one in group["params"]}
+            return [name for name, tensor in model.named_parameters() if id(tensor) in decayed]
         tensors = dict(model.named_parameters(remove_duplicate=False))
         names = super().get_decay_parameter_names(model)
         return [name for name in names if tensors[name].ndim > 1 and name.rsplit(".", 1)[-1] != "A_log"]
@@ -188,6 +268,8 @@ class LongSeqTrainer(ShardedTrainer):
         )
 
     def _with_eval_collator(self, make_dataloader: Callable, dataset):
+        if self._read_rows is not None and not isinstance(dataset, str):  # a string is a key of eval_dataset
+            dataset = self._read_rows(dataset)
         training_collator = self.data_collator
         self.data_collator = self.eval_data_collator or training_collator
         try:
@@ -216,146 +298,6 @@ def parameter_group_table(groups: list[dict]) -> str:
             f"{group.get('initial_lr', group['lr']):>11.2e}{group['weight_decay']:>8.3g}"
         )
     return "\n".join(lines)
-
-
-class DenoisingMetrics:
-    """Loss and accuracy (or mean absolute error) over the scored positions of a split, from counts per example.
-
-    Use with `batch_eval_metrics=True`: `reduce` turns logits into three numbers per example before anything is
-    gathered, and calling the object adds a batch or, with `compute_result`, gives the result.
-
-    Args:
-        causal: The output at t is compared with the label at t + 1.
-        documents: Rows per example: 2 where a pair of documents became two rows of the batch.
-    """
-
-    def __init__(self, causal: bool = False, documents: int = 1):
-        self.causal = causal
-        self.documents = documents
-        self._metrics = {name: load_metric(name) for name in ("masked_accuracy", "masked_mae")}
-        self._batches: list[np.ndarray] = []
-        self._continuous = False
-
-    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
-        """The loss of a language model of transformers, from its logits."""
-        score = next_token_loss if self.causal else cross_entropy_loss
-        return score(outputs.logits, labels, num_items_in_batch)
-
-    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
-        """Counts (B, 3) in float64: entries scored, those restored exactly, and the sum of their losses."""
-        logits = logits[0] if isinstance(logits, (tuple, list)) else logits
-        self._continuous = labels.is_floating_point()
-        if not self._continuous:
-            labels = labels.reshape(logits.shape[:-1])
-        else:
-            labels = labels.reshape(logits.shape)
-        if self.causal:
-            logits, labels = logits[:, :-1], labels[:, 1:]
-        scored = labels != -100
-        if self._continuous:
-            right = torch.zeros_like(scored)
-            loss = (logits.float() - labels).abs()
-        else:
-            right = logits.argmax(-1) == labels
-            # One example at a time: the float32 copy of the logits is the largest tensor of an evaluation.
-            loss = torch.stack([_cross_entropy(one, target) for one, target in zip(logits, labels, strict=True)])
-        entries = [scored, right & scored, loss.masked_fill(~scored, 0)]
-        counts = torch.stack([entry.flatten(1).sum(1, dtype=torch.float64) for entry in entries], dim=1)
-        # Both documents of a pair are one example: what is gathered must have one row per example.
-        return counts.unflatten(0, (self.documents, -1)).sum(0)
-
-    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        counts = prediction.predictions
-        self._batches.append(counts.cpu().numpy() if torch.is_tensor(counts) else np.asarray(counts))
-        if not compute_result:
-            return {}
-        counts, self._batches = np.concatenate(self._batches), []
-        scored = counts[:, 0].astype(np.int64)
-        loss = float(counts[:, 2].sum() / max(scored.sum(), 1))
-        if self._continuous:
-            metric = self._metrics["masked_mae"].compute(predictions=counts[:, 2], references=scored)
-        else:
-            metric = self._metrics["masked_accuracy"].compute(
-                predictions=counts[:, 1].astype(np.int64), references=scored
-            )
-        return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
-
-
-def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    flat = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="none")
-    return flat.view(labels.shape)
-
-
-class ClassificationMetrics:
-    """Loss and the task's metrics over a whole split, from its K logits per example.
-
-    Args:
-        problem_type: "single_label_classification", "multi_label_classification" or "regression".
-        metrics: Names of shipped metrics; None takes those that fit the problem.
-        label_scale: Deviation of each target that a regression was standardised by: the loss is that of training,
-            the metrics are in the targets' units.
-    """
-
-    FITTING = {
-        "single_label_classification": ("accuracy",),
-        "multi_label_classification": ("f1",),
-        "regression": ("rmse", "mae", "r2"),
-    }
-
-    def __init__(
-        self, problem_type: str, metrics: tuple[str, ...] | None = None, label_scale: list[float] | None = None
-    ):
-        self.problem_type = problem_type
-        self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)
-        self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
-        self._logits: list[np.ndarray] = []
-        self._labels: list[np.ndarray] = []
-
-    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
-        """The loss of a classifier of transformers, from its logits."""
-        return classification_loss(outputs.logits, labels, config, num_items_in_batch)
-
-    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
-        """The logits (B, K) alone, in float32."""
-        return (logits[0] if isinstance(logits, (tuple, list)) else logits).float()
-
-    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        self._logits.append(_to_numpy(prediction.predictions))
-        self._labels.append(_to_numpy(prediction.label_ids))
-        if not compute_result:
-            return {}
-        logits, labels = np.concatenate(self._logits), np.concatenate(self._labels)
-        self._logits, self._labels = [], []
-        decided, loss = decide(logits, self.problem_type), self._loss(logits, labels)
-        if self.problem_type == "regression":
-            decided, labels = decided.reshape(-1), labels.reshape(-1)
-        result = {"exact_loss": loss}
-        for metric in self._metrics:
-            result |= metric.compute(predictions=decided, references=labels.astype(decided.dtype))
-        return result
-
-    def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
-        outputs = torch.from_numpy(logits).double()
-        targets = torch.from_numpy(labels)
-        if self.problem_type == "single_label_classification":
-            return float(F.cross_entropy(outputs, targets.long()))
-        targets = targets.double().reshape(outputs.shape)
-        if self.problem_type == "regression":
-            return float(F.mse_loss(outputs / self._label_scale, targets / self._label_scale))
-        return float(F.binary_cross_entropy_with_logits(outputs, targets))
-
-
-def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:
-    """Turn logits (B, K) into answers: class ids (B,), 0/1 per label (B, K), or the numbers themselves."""
-    if problem_type == "single_label_classification":
-        return logits.argmax(-1)
-    if problem_type == "multi_label_classification":
-        return (logits > 0).astype(np.int64)
-    return logits.astype(np.float64)
-
-
-def _to_numpy(array) -> np.ndarray:
-    return array.cpu().numpy() if torch.is_tensor(array) else np.asarray(array)
 
 
 class WallClock(TrainerCallback, ExportableState):

@@ -1,0 +1,154 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Loss and metrics of a whole split, from what is gathered of each batch: counts for denoising, logits for classes.
+
+Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
+"""
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from transformers.trainer_utils import EvalPrediction
+
+from hf_longseq.metrics import load_metric
+from hf_longseq.models.longseq_losses import classification_loss, cross_entropy_loss, next_token_loss
+
+
+class DenoisingMetrics:
+    """Loss and accuracy (or mean absolute error) over the scored positions of a split, from counts per example.
+
+    Use with `batch_eval_metrics=True`: `reduce` turns logits into three numbers per example before anything is
+    gathered, and calling the object adds a batch or, with `compute_result`, gives the result.
+
+    Args:
+        causal: The output at t is compared with the label at t + 1.
+        documents: Rows per example: 2 where a pair of documents became two rows of the batch.
+    """
+
+    def __init__(self, causal: bool = False, documents: int = 1):
+        self.causal = causal
+        self.documents = documents
+        self._metrics = {name: load_metric(name) for name in ("masked_accuracy", "masked_mae")}
+        self._batches: list[np.ndarray] = []
+        self._continuous = False
+
+    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
+        """The loss of a language model of transformers, from its logits."""
+        score = next_token_loss if self.causal else cross_entropy_loss
+        return score(outputs.logits, labels, num_items_in_batch)
+
+    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
+        """Counts (B, 3) in float64: entries scored, those restored exactly, and the sum of their losses."""
+        logits = logits[0] if isinstance(logits, (tuple, list)) else logits
+        self._continuous = labels.is_floating_point()
+        if not self._continuous:
+            labels = labels.reshape(logits.shape[:-1])
+        else:
+            labels = labels.reshape(logits.shape)
+        if self.causal:
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        scored = labels != -100
+        if self._continuous:
+            right = torch.zeros_like(scored)
+            loss = (logits.float() - labels).abs()
+        else:
+            right = logits.argmax(-1) == labels
+            # One example at a time: the float32 copy of the logits is the largest tensor of an evaluation.
+            loss = torch.stack([_cross_entropy(one, target) for one, target in zip(logits, labels, strict=True)])
+        entries = [scored, right & scored, loss.masked_fill(~scored, 0)]
+        counts = torch.stack([entry.flatten(1).sum(1, dtype=torch.float64) for entry in entries], dim=1)
+        # Both documents of a pair are one example: what is gathered must have one row per example.
+        return counts.unflatten(0, (self.documents, -1)).sum(0)
+
+    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        counts = prediction.predictions
+        self._batches.append(counts.cpu().numpy() if torch.is_tensor(counts) else np.asarray(counts))
+        if not compute_result:
+            return {}
+        counts, self._batches = np.concatenate(self._batches), []
+        scored = counts[:, 0].astype(np.int64)
+        loss = float(counts[:, 2].sum() / max(scored.sum(), 1))
+        if self._continuous:
+            metric = self._metrics["masked_mae"].compute(predictions=counts[:, 2], references=scored)
+        else:
+            metric = self._metrics["masked_accuracy"].compute(
+                predictions=counts[:, 1].astype(np.int64), references=scored
+            )
+        return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
+
+
+def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    flat = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="none")
+    return flat.view(labels.shape)
+
+
+class ClassificationMetrics:
+    """Loss and the task's metrics over a whole split, from its K logits per example.
+
+    Args:
+        problem_type: "single_label_classification", "multi_label_classification" or "regression".
+        metrics: Names of shipped metrics; None takes those that fit the problem.
+        label_scale: Deviation of each target that a regression was standardised by: the loss is that of training,
+            the metrics are in the targets' units.
+    """
+
+    FITTING = {
+        "single_label_classification": ("accuracy",),
+        "multi_label_classification": ("f1",),
+        "regression": ("rmse", "mae", "r2"),
+    }
+
+    def __init__(
+        self, problem_type: str, metrics: tuple[str, ...] | None = None, label_scale: list[float] | None = None
+    ):
+        self.problem_type = problem_type
+        self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)
+        self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
+        self._logits: list[np.ndarray] = []
+        self._labels: list[np.ndarray] = []
+
+    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
+        """The loss of a classifier of transformers, from its logits."""
+        return classification_loss(outputs.logits, labels, config, num_items_in_batch)
+
+    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
+        """The logits (B, K) alone, in float32."""
+        return (logits[0] if isinstance(logits, (tuple, list)) else logits).float()
+
+    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        self._logits.append(_to_numpy(prediction.predictions))
+        self._labels.append(_to_numpy(prediction.label_ids))
+        if not compute_result:
+            return {}
+        logits, labels = np.concatenate(self._logits), np.concatenate(self._labels)
+        self._logits, self._labels = [], []
+        decided, loss = decide(logits, self.problem_type), self._loss(logits, labels)
+        if self.problem_type == "regression":
+            decided, labels = decided.reshape(-1), labels.reshape(-1)
+        result = {"exact_loss": loss}
+        for metric in self._metrics:
+            result |= metric.compute(predictions=decided, references=labels.astype(decided.dtype))
+        return result
+
+    def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
+        outputs = torch.from_numpy(logits).double()
+        targets = torch.from_numpy(labels)
+        if self.problem_type == "single_label_classification":
+            return float(F.cross_entropy(outputs, targets.long()))
+        targets = targets.double().reshape(outputs.shape)
+        if self.problem_type == "regression":
+            return float(F.mse_loss(outputs / self._label_scale, targets / self._label_scale))
+        return float(F.binary_cross_entropy_with_logits(outputs, targets))
+
+
+def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:
+    """Turn logits (B, K) into answers: class ids (B,), 0/1 per label (B, K), or the numbers themselves."""
+    if problem_type == "single_label_classification":
+        return logits.argmax(-1)
+    if problem_type == "multi_label_classification":
+        return (logits > 0).astype(np.int64)
+    return logits.astype(np.float64)
+
+
+def _to_numpy(array) -> np.ndarray:
+    return array.cpu().numpy() if torch.is_tensor(array) else np.asarray(array)

@@ -1,0 +1,141 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The model that a trainer trains, from what its `model` argument may be.
+
+"s4", "hf:modernbert"       an architecture by name: default sizes, fresh weights
+S4Config(...)               a configuration: fresh weights
+"runs/pretrained"           a folder, or a repository on the Hub: its weights, under the head that is needed
+S4Model(...), S4For...(...) a model: itself if it has the head, else its trunk under a new one
+"""
+
+import copy
+import os
+from dataclasses import replace
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging
+
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.architectures import KNOWN, is_hf
+from hf_longseq.training.build import build_config, build_model
+from hf_longseq.training.recipe import Recipe
+
+logger = logging.get_logger(__name__)
+
+Source = str | os.PathLike | PreTrainedConfig | PreTrainedModel
+
+
+def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
+    """A model with a head, and the task with the token ids that this model uses.
+
+    Args:
+        model: See above.
+        head: The Auto class of the head.
+        spec: The task.
+        fields: Fields of the configuration that the task or the objective determines, where it has them.
+
+    Raises:
+        HfLongSeqError: If the name is unknown, or the model cannot read these inputs.
+    """
+    if isinstance(model, PreTrainedModel):
+        spec = _ids_of(model.config, spec)
+        return (model if _has_head(model, head) else _around_trunk(model, head, fields)), spec
+    if isinstance(model, PreTrainedConfig):
+        config = _fitted(model, spec, fields)
+        return build_model(head, config), _ids_of(config, spec)
+    if isinstance(model, str) and (model in KNOWN or is_hf(model)):
+        return _by_name(model, head, spec, fields)
+    if not isinstance(model, (str, os.PathLike)):
+        raise HfLongSeqError(
+            f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
+            f"({', '.join(KNOWN)}, hf:TYPE), a folder, or a repository on the Hub."
+        )
+    return _from_checkpoint(model, head, spec, fields)
+
+
+def _by_name(name: str, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
+    objective = fields.get("pretraining_objective", "masked")
+    settings = {"model": {"arch": name}, "data": {"task": "own-data"}, "pretrain": {"objective": objective}}
+    config = build_config(Recipe.load(settings), spec, classifier="problem_type" in fields)
+    _set(config, fields)
+    return build_model(head, config), _ids_of(config, spec)
+
+
+def _from_checkpoint(model, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
+    if "/" not in str(model) and not os.path.isdir(model):
+        raise HfLongSeqError(
+            f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
+            "hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
+        )
+    config = AutoConfig.from_pretrained(model)
+    _set(config, fields)
+    found, report = head.from_pretrained(
+        model, config=config, dtype="float32", ignore_mismatched_sizes=True, output_loading_info=True
+    )
+    new = [*report["missing_keys"], *(entry[0] for entry in report["mismatched_keys"])]
+    trunk = [name for name in new if name.startswith(f"{found.base_model_prefix}.")]
+    if trunk:
+        raise HfLongSeqError(
+            f"model {model} lacks {trunk[0]} in the shape that its configuration gives it: name a whole checkpoint."
+        )
+    logger.info(f"model {model}: new head {', '.join(sorted(new)) or 'none'}")
+    return found, _ids_of(config, spec)
+
+
+def _has_head(model: PreTrainedModel, head: type) -> bool:
+    wanted = head._model_mapping.get(type(model.config), None)
+    return wanted is not None and isinstance(model, wanted)
+
+
+def _around_trunk(model: PreTrainedModel, head: type, fields: dict[str, Any]) -> PreTrainedModel:
+    """A new head around the trunk of a model, which both then share."""
+    config = copy.deepcopy(model.config)
+    _set(config, fields)
+    whole = build_model(head, config)
+    setattr(whole, whole.base_model_prefix, model.base_model)
+    return whole
+
+
+def _fitted(config: PreTrainedConfig, spec: TaskSpec, fields: dict[str, Any]) -> PreTrainedConfig:
+    """A copy of a configuration with the inputs of the task: their kind, channels, room for its token ids."""
+    config = copy.deepcopy(config)
+    if spec.modality == "tokens":
+        _set(config, {"input_type": "tokens", "vocab_size": max(config.vocab_size, spec.vocab_size)})
+        for name in ("mask_token_id", "pad_token_id", "eos_token_id"):
+            if getattr(config, name, None) is None:
+                _set(config, {name: getattr(spec, name)})
+    else:
+        _set(config, {"input_type": "values", "num_channels": spec.num_channels})
+    _set(config, fields)
+    try:
+        config.validate()
+    except StrictDataclassError as error:
+        raise HfLongSeqError(" ".join(str(error.__cause__ or error).split())) from error
+    return config
+
+
+def _set(config: PreTrainedConfig, fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+
+
+def _ids_of(config: PreTrainedConfig, spec: TaskSpec) -> TaskSpec:
+    """The task with the vocabulary and the special ids of the model that reads it."""
+    kind = getattr(config, "input_type", "tokens")
+    if kind != spec.modality:
+        raise HfLongSeqError(f"the model reads {kind}, but the rows hold {spec.modality}: take another model.")
+    if spec.modality == "values":
+        if config.num_channels != spec.num_channels:
+            raise HfLongSeqError(
+                f"the model reads {config.num_channels} channels, but the rows have {spec.num_channels}: take another "
+                "model, or lay the rows out as (length, channels)."
+            )
+        return spec
+    own = getattr(config, "backbone_config", None) or config
+    ids = {name: getattr(config, name, None) for name in ("mask_token_id", "pad_token_id", "eos_token_id")}
+    ids = {name: value for name, value in ids.items() if isinstance(value, int)}
+    return replace(spec, **ids, vocab_size=own.vocab_size)

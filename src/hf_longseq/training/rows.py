@@ -1,0 +1,144 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""From any `datasets.Dataset` to rows that the collators take, and to the `TaskSpec` that describes them.
+
+A row holds `input_ids`, `input_values`, or `text`, which a tokenizer (by default that of bytes) turns into
+`input_ids`. Its class or number stands in `labels` or `label`.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+from transformers import PreTrainedTokenizerBase
+
+from hf_longseq.data.processors import task_processor
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.tokenizers import byte_tokenizer
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.length_grouping import sequence_lengths
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+TEXT_COLUMNS = ("text", "sentence")
+# A tokenizer without a limit reports a number larger than any sequence.
+NO_LIMIT = 10**9
+
+
+def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: Any = None) -> "Dataset":
+    """Rows with `input_ids` or `input_values`, and `labels` where there are any.
+
+    Args:
+        dataset: A split, a list of rows, or a mapping of named splits.
+        processing_class: Tokenizer of texts; None reads them as bytes.
+
+    Raises:
+        HfLongSeqError: If no column holds inputs.
+    """
+    from datasets import Dataset
+
+    if dataset is None:
+        return None
+    if isinstance(dataset, dict):
+        return {name: model_rows(split, processing_class) for name, split in dataset.items()}
+    rows = Dataset.from_list(dataset) if isinstance(dataset, list) else dataset
+    names = list(rows.column_names)
+    if "label" in names and "labels" not in names:
+        rows = rows.rename_column("label", "labels")
+    if "input_ids" in names or "input_values" in names:
+        return rows
+    text = next((name for name in TEXT_COLUMNS if name in names), None)
+    if text is None:
+        raise HfLongSeqError(
+            f"train_dataset has columns {', '.join(names)}: a row needs input_ids, input_values or text; pictures, "
+            "sounds and tables are read by load_task('own-data', data=...)."
+        )
+    options = {"tokenizer": processing_class or byte_tokenizer(), "column": text}
+    return rows.map(_tokenize, batched=True, remove_columns=[text], fn_kwargs=options, desc="Tokenizing")
+
+
+def _tokenize(batch: dict[str, list], tokenizer: Any, column: str) -> dict[str, list]:
+    cut = tokenizer.model_max_length < NO_LIMIT
+    return {"input_ids": tokenizer(batch[column], truncation=cut)["input_ids"]}
+
+
+def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:
+    """What turns raw inputs into rows: that of the task; without a task, bytes for texts and nothing for others."""
+    if spec is not None:
+        return task_processor(spec)
+    first = next(iter(dataset.values() if isinstance(dataset, dict) else [dataset]))
+    names = first[0] if isinstance(first, list) else first.column_names
+    return byte_tokenizer() if set(TEXT_COLUMNS) & set(names) and "input_ids" not in names else None
+
+
+def tokenizer_of(processing_class: Any) -> Any:
+    """The processing class if it is a tokenizer, else None."""
+    return processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
+
+
+def describe(rows: "Dataset", tokenizer: Any = None, labelled: bool = False) -> TaskSpec:
+    """What rows hold, found in the rows themselves.
+
+    Args:
+        rows: As `model_rows` returns them.
+        tokenizer: Knows the vocabulary and the special ids; without it, the ids above the highest one in the rows
+            become those of the mask and of padding.
+        labelled: Whether to look at the labels; else the task is taken for one without classes.
+    """
+    spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
+    spec = replace(spec, pair=any(name in rows.column_names for name in ("input_ids_2", "input_values_2")))
+    return replace(spec, **_describe_labels(rows)) if labelled else spec
+
+
+def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:
+    known = {"name": "own-data", "modality": "tokens", "max_length": max(sequence_lengths(rows)), "mask_ratio": 0.15}
+    if tokenizer is not None:
+        size, mask = len(tokenizer), tokenizer.mask_token_id
+        if mask is None:
+            size, mask = size + 1, size
+        ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+        return TaskSpec(vocab_size=size, mask_token_id=mask, **ids, **known)
+    mask = _highest_id(rows) + 1
+    return TaskSpec(vocab_size=mask + 2, mask_token_id=mask, pad_token_id=mask + 1, **known)
+
+
+def _highest_id(rows: "Dataset") -> int:
+    names = [name for name in rows.column_names if name.startswith("input_ids")]
+    tables = rows.select_columns(names).with_format("arrow").iter(batch_size=1000)
+    return max(pc.max(pc.list_flatten(table.column(name))).as_py() or 0 for table in tables for name in names)
+
+
+def _describe_values(rows: "Dataset") -> TaskSpec:
+    first = np.asarray(rows[0]["input_values"])
+    return TaskSpec(
+        name="own-data",
+        modality="values",
+        max_length=max(sequence_lengths(rows)),
+        num_channels=first.shape[1] if first.ndim == 2 else 1,
+        value_range=(-1.0, 1.0) if first.dtype.kind in "iu" else None,  # integers are grey levels
+        mask_ratio=0.25,
+    )
+
+
+def _describe_labels(rows: "Dataset") -> dict[str, Any]:
+    from datasets import ClassLabel
+
+    if "labels" not in rows.column_names:
+        raise HfLongSeqError(
+            f"train_dataset has columns {', '.join(rows.column_names)}: name the column of classes or numbers labels "
+            "or label, or pretrain with SPTTrainer, which needs none."
+        )
+    feature = rows.features["labels"]
+    if isinstance(feature, ClassLabel):
+        return {"labels": tuple(feature.names)}
+    labels = np.asarray(rows["labels"][:])
+    if labels.dtype.kind in "iub" and labels.ndim == 1:
+        return {"labels": tuple(str(index) for index in range(max(int(labels.max()) + 1, 2)))}
+    if labels.dtype.kind == "f":
+        return {"problem_type": "regression", "metric": "rmse"}
+    raise HfLongSeqError(
+        f"labels holds {labels.flat[0]!r}: give whole numbers from 0 for classes, or decimal numbers to predict; "
+        "dataset.class_encode_column('labels') numbers classes that are words."
+    )

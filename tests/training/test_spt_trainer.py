@@ -1,0 +1,209 @@
+"""`SPTTrainer` and `LongSeqTrainer` from plain rows: head, collator and metrics follow from model and rows."""
+
+import numpy as np
+import pytest
+import torch
+from datasets import ClassLabel, Dataset
+from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, Trainer, TrainerCallback, TrainingArguments
+
+from hf_longseq import DLRConfig, LongSeqTrainer, S4Config, S4ForSequenceClassification, S4Model, SPTConfig, SPTTrainer
+from hf_longseq.data.collators import DataCollatorForCausalDenoising, DataCollatorForMaskedDenoising
+from hf_longseq.data.tokenizers import byte_tokenizer
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.models import S4ForMaskedLM
+
+SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "state_size": 4}
+BOTH_WAYS = S4Config(**SMALL, bidirectional=True)
+LOOKING_BACK = S4Config(**SMALL)
+
+
+def texts(count=12):
+    return Dataset.from_dict({"text": ["one word", "another one"] * (count // 2), "label": [0, 1] * (count // 2)})
+
+
+def tokens(count=12):
+    return Dataset.from_dict({"input_ids": [[1, 2, 3, 4, 5 + i % 2] for i in range(count)], "labels": [0, 1] * 6})
+
+
+def series(count=12, channels=2):
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=(6 + i % 3, channels)).tolist() for i in range(count)]
+    return Dataset.from_dict({"input_values": rows, "labels": rng.normal(size=count).tolist()})
+
+
+def waves(count=12):
+    return Dataset.from_dict({"input_values": [[0.1 * i, 0.5, -0.5, 0.0] for i in range(count)]})
+
+
+def spt(folder, **fields):
+    return SPTConfig(folder, max_steps=2, per_device_train_batch_size=4, report_to="none", disable_tqdm=True, **fields)
+
+
+def supervised(folder, **fields):
+    return TrainingArguments(folder, max_steps=2, report_to="none", disable_tqdm=True, **fields)
+
+
+@pytest.mark.parametrize(
+    "model, rows, fields, head",
+    [
+        (BOTH_WAYS, texts(), {}, "S4ForMaskedLM"),
+        (LOOKING_BACK, texts(), {"objective": "causal"}, "S4ForCausalLM"),
+        (BOTH_WAYS, series(), {}, "S4ForPreTraining"),
+        (LOOKING_BACK, waves(), {"objective": "causal"}, "S4ForPreTraining"),
+        (S4Model(BOTH_WAYS), tokens(), {}, "S4ForMaskedLM"),
+        (S4ForSequenceClassification(BOTH_WAYS), tokens(), {}, "S4ForMaskedLM"),
+        (DLRConfig(hidden_size=8, num_hidden_layers=1, state_size=4), tokens(), {"span_length": 3}, "DLRForMaskedLM"),
+        (
+            BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8),
+            tokens(),
+            {},
+            "BertForMaskedLM",
+        ),
+    ],
+)
+def test_pretraining_picks_the_head_and_the_collator(tmp_path, model, rows, fields, head):
+    trainer = SPTTrainer(model=model, args=spt(tmp_path, **fields), train_dataset=rows, eval_dataset=rows)
+    assert type(trainer.model).__name__ == head
+    causal = fields.get("objective") == "causal"
+    kind = DataCollatorForCausalDenoising if causal else DataCollatorForMaskedDenoising
+    assert type(trainer.data_collator) is kind
+    trainer.train()
+    scores, again = trainer.evaluate(), trainer.evaluate()
+    assert scores["eval_loss"] == again["eval_loss"] and np.isfinite(scores["eval_loss"])  # the masks are fixed
+    assert scores["eval_scored_positions"] > 0
+
+
+def test_masks_take_the_numbers_of_the_config(tmp_path):
+    config = spt(tmp_path, mask_ratio=0.4, span_length=2, seed=7)
+    trainer = SPTTrainer(model=BOTH_WAYS, args=config, train_dataset=tokens())
+    collator = trainer.data_collator
+    assert (collator.mask_ratio, collator.span_length, collator.seed) == (0.4, 2, 7)
+    assert collator.mask_token_id == trainer.model.config.mask_token_id == 7  # one above the highest id in the rows
+
+
+def test_levels_are_predicted_by_cross_entropy(tmp_path):
+    pixels = Dataset.from_dict({"input_values": [np.arange(9, dtype=np.uint8) * 20] * 8})
+    trainer = SPTTrainer(model=BOTH_WAYS, args=spt(tmp_path, num_levels=16), train_dataset=pixels, eval_dataset=pixels)
+    assert trainer.model.config.num_levels == 16 and trainer.data_collator.num_levels == 16
+    assert "eval_masked_accuracy" in trainer.evaluate()
+
+
+def test_a_model_that_was_given_is_the_one_that_is_trained(tmp_path):
+    trunk = S4Model(BOTH_WAYS)
+    before = trunk.embed_tokens.weight.clone()
+    trainer = SPTTrainer(model=trunk, args=spt(tmp_path), train_dataset=tokens())
+    assert trainer.model.model is trunk
+    trainer.train()
+    assert not torch.equal(before, trunk.embed_tokens.weight)
+
+
+def test_from_rows_to_a_pretrained_model_to_a_classifier(tmp_path):
+    rows = texts()
+    first = SPTTrainer(model=BOTH_WAYS, args=spt(tmp_path / "first"), train_dataset=rows)
+    first.train()
+    first.save_model(tmp_path / "pretrained")
+    second = LongSeqTrainer(
+        model=tmp_path / "pretrained",
+        args=supervised(tmp_path / "second"),
+        train_dataset=rows.cast_column("label", ClassLabel(names=["calm", "glad"])),
+        eval_dataset=rows,
+    )
+    trunk, taken = first.model.model.state_dict(), second.model.model.state_dict()
+    assert trunk.keys() == taken.keys() and all(torch.equal(trunk[name], taken[name]) for name in trunk)
+    assert second.model.config.id2label == {0: "calm", 1: "glad"}
+    second.train()
+    assert 0 <= second.evaluate()["eval_accuracy"] <= 1
+    assert second.predict(rows).metrics["test_loss"] > 0
+    second.save_model(tmp_path / "classifier")
+    third = SPTTrainer(model=str(tmp_path / "classifier"), args=spt(tmp_path / "third"), train_dataset=rows)
+    assert isinstance(third.model, S4ForMaskedLM) and "tokenizer.json" in {
+        p.name for p in (tmp_path / "classifier").iterdir()
+    }
+    assert AutoConfig.from_pretrained(tmp_path / "pretrained").mask_token_id == byte_tokenizer().mask_token_id
+
+
+def test_numbers_are_regressed_in_their_own_units(tmp_path):
+    rows = series()
+    trainer = LongSeqTrainer(model="s4", args=supervised(tmp_path), train_dataset=rows, eval_dataset=rows)
+    config = trainer.model.config
+    assert config.problem_type == "regression" and config.label_mean == pytest.approx([np.mean(rows["labels"])])
+    assert {"eval_rmse", "eval_mae", "eval_r2"} <= set(trainer.evaluate())
+
+
+def test_everything_of_training_arguments_and_of_the_trainer_is_there(tmp_path):
+    seen = []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            seen.append(state.global_step)
+
+    trainer = SPTTrainer(
+        model=BOTH_WAYS,
+        args=spt(tmp_path, optim="adafactor", ssm_learning_rate=1e-4, train_sampling_strategy="group_by_length"),
+        train_dataset=series(),
+        callbacks=[Watch()],
+        compute_metrics=None,
+    )
+    trainer.train()
+    assert seen == [1, 2] and type(trainer.optimizer.optimizer).__name__ == "Adafactor"
+    groups = {group["name"]: group for group in trainer.optimizer.param_groups}
+    assert groups["ssm"]["weight_decay"] == 0 and groups["ssm"]["initial_lr"] == 1e-4
+    assert groups["decay"]["weight_decay"] == 0.05
+    assert trainer.group_by_length
+
+
+def test_own_metrics_replace_ours(tmp_path):
+    rows = texts()
+    trainer = LongSeqTrainer(
+        model=BOTH_WAYS,
+        args=supervised(tmp_path),
+        train_dataset=rows,
+        eval_dataset=rows,
+        compute_metrics=lambda prediction: {"shape": prediction.predictions.shape[1]},
+    )
+    assert trainer.evaluate()["eval_shape"] == 2
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"args": "plain"}, ["TrainingArguments", "SPTConfig"]),
+        ({"model": "s5x"}, ["s5x"]),
+        ({"model": 7}, ["int", "hf:TYPE"]),
+        ({"train_dataset": Dataset.from_dict({"pixels": [[1]]})}, ["pixels", "input_ids", "load_task"]),
+        ({"model": S4Model(S4Config(**SMALL, input_type="values"))}, ["reads values", "tokens"]),
+        ({"model": BOTH_WAYS, "objective": "causal"}, ["bidirectional"]),
+        ({"objective": "maskd"}, ["maskd", "did you mean 'masked'"]),
+        ({"mask_ratio": 1.0}, ["mask_ratio", "1.0"]),
+        ({"span_length": 0}, ["span_length", "0"]),
+        ({"num_levels": 1}, ["num_levels", "1"]),
+    ],
+)
+def test_what_cannot_be_pretrained_is_named(tmp_path, change, words):
+    fields = {
+        name: change.pop(name) for name in ("objective", "mask_ratio", "span_length", "num_levels") if name in change
+    }
+    with pytest.raises((HfLongSeqError, OSError)) as caught:
+        arguments = supervised(tmp_path) if change.pop("args", None) else spt(tmp_path, **fields)
+        SPTTrainer(**({"model": BOTH_WAYS, "train_dataset": tokens()} | change), args=arguments)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize(
+    "labels, words", [(None, ["labels"]), (["a", "b"], ["'a'", "class_encode_column"])], ids=["none", "words"]
+)
+def test_what_cannot_be_classified_is_named(tmp_path, labels, words):
+    rows = Dataset.from_dict({"input_ids": [[1, 2], [3, 4]], **({"label": labels} if labels else {})})
+    with pytest.raises(HfLongSeqError) as caught:
+        LongSeqTrainer(model=BOTH_WAYS, args=supervised(tmp_path), train_dataset=rows)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_the_stock_trainer_decays_no_state_space_parameter_when_the_model_makes_its_optimizer(tmp_path):
+    model = AutoModelForMaskedLM.from_config(BOTH_WAYS)
+    arguments = supervised(tmp_path, weight_decay=0.1, learning_rate=1e-3)
+    trainer = Trainer(model, arguments, optimizer_cls_and_kwargs=model.trainer_optimizer(arguments, 1e-4))
+    groups = {group["name"]: group for group in trainer.create_optimizer().param_groups}
+    assert (groups["ssm"]["weight_decay"], groups["ssm"]["lr"]) == (0, 1e-4)
+    assert groups["decay"]["weight_decay"] == 0.1
+    assert sum(len(group["params"]) for group in groups.values()) == len(list(model.parameters()))
