@@ -130,6 +130,14 @@ def test_numbers_are_regressed_in_their_own_units(tmp_path):
     assert {"eval_rmse", "eval_mae", "eval_r2"} <= set(trainer.evaluate())
 
 
+def test_a_list_of_labels_is_one_for_each_position(tmp_path):
+    rows = Dataset.from_dict({"input_ids": [[1, 2, 3], [3, 4]] * 4, "labels": [[0, 1, -100], [2, 2]] * 4})
+    trainer = LongSeqTrainer(model=BOTH_WAYS, args=supervised(tmp_path), train_dataset=rows, eval_dataset=rows)
+    assert type(trainer.model).__name__ == "S4ForTokenClassification" and trainer.model.config.num_labels == 3
+    trainer.train()
+    assert "eval_token_f1" in trainer.evaluate()
+
+
 def test_everything_of_training_arguments_and_of_the_trainer_is_there(tmp_path):
     seen = []
 

@@ -100,12 +100,12 @@ def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:
             size, mask = size + 1, size
         ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
         return TaskSpec(vocab_size=size, mask_token_id=mask, **ids, **known)
-    mask = _highest_id(rows) + 1
+    mask = _highest(rows, [name for name in rows.column_names if name.startswith("input_ids")]) + 1
     return TaskSpec(vocab_size=mask + 2, mask_token_id=mask, pad_token_id=mask + 1, **known)
 
 
-def _highest_id(rows: "Dataset") -> int:
-    names = [name for name in rows.column_names if name.startswith("input_ids")]
+def _highest(rows: "Dataset", names: list[str]) -> int:
+    """The highest number in columns of lists."""
     tables = rows.select_columns(names).with_format("arrow").iter(batch_size=1000)
     return max(pc.max(pc.list_flatten(table.column(name))).as_py() or 0 for table in tables for name in names)
 
@@ -133,12 +133,16 @@ def _describe_labels(rows: "Dataset") -> dict[str, Any]:
     feature = rows.features["labels"]
     if isinstance(feature, ClassLabel):
         return {"labels": tuple(feature.names)}
+    within = getattr(feature, "feature", None)  # of a list: a label for every position
+    if isinstance(within, ClassLabel) or str(getattr(within, "dtype", "")).startswith("int"):
+        names = getattr(within, "names", None) or map(str, range(max(_highest(rows, ["labels"]) + 1, 2)))
+        return {"labels": tuple(names), "per_position": True, "metric": "token_f1"}
     labels = np.asarray(rows["labels"][:])
     if labels.dtype.kind in "iub" and labels.ndim == 1:
         return {"labels": tuple(str(index) for index in range(max(int(labels.max()) + 1, 2)))}
-    if labels.dtype.kind == "f":
+    if labels.dtype.kind == "f" and labels.ndim == 1:
         return {"problem_type": "regression", "metric": "rmse"}
     raise HfLongSeqError(
-        f"labels holds {labels.flat[0]!r}: give whole numbers from 0 for classes, or decimal numbers to predict; "
-        "dataset.class_encode_column('labels') numbers classes that are words."
+        f"labels holds {rows[0]['labels']!r}: give whole numbers from 0 for classes, a list of them for classes of "
+        "positions, or decimal numbers to predict; dataset.class_encode_column('labels') numbers classes that are words."
     )

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import torch
 from transformers import (
-    AutoModelForSequenceClassification,
     PreTrainedModel,
     TrainerCallback,
     TrainingArguments,
@@ -34,12 +33,13 @@ from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.training import checkpoints
-from hf_longseq.training.build import classification_parts, label_statistics
+from hf_longseq.training.build import classification_parts, classifier_class, label_statistics
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.heads import with_head
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 from hf_longseq.training.rows import default_processor, describe, model_rows, tokenizer_of
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
+from hf_longseq.training.token_metrics import TokenMetrics
 
 logger = logging.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class LongSeqTrainer(ShardedTrainer):
         ssm_learning_rate: Learning rate of the parameters that a model declares as state-space ones; None gives them
             the same as the rest.
         eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
-        eval_metrics: A `DenoisingMetrics` or `ClassificationMetrics`; None reports the loss alone if there is a
+        eval_metrics: `DenoisingMetrics`, `ClassificationMetrics` or `TokenMetrics`; None reports the loss alone if there is a
             `data_collator`, and picks them otherwise.
         **kwargs: As for `Trainer`: `callbacks`, `compute_metrics`, `optimizers`, ...
 
@@ -89,7 +89,7 @@ class LongSeqTrainer(ShardedTrainer):
         spec: TaskSpec | None = None,
         ssm_learning_rate: float | None = None,
         eval_data_collator: Callable | None = None,
-        eval_metrics: DenoisingMetrics | ClassificationMetrics | None = None,
+        eval_metrics: DenoisingMetrics | ClassificationMetrics | TokenMetrics | None = None,
         **kwargs,
     ):
         args = copy.copy(self.default_arguments() if args is None else args)
@@ -140,7 +140,7 @@ class LongSeqTrainer(ShardedTrainer):
             "pair_classification": spec.pair,
             **scale,
         }
-        model, spec = with_head(model, AutoModelForSequenceClassification, spec, fields)
+        model, spec = with_head(model, classifier_class(spec), spec, fields)
         collator, metrics = classification_parts(spec, scale.get("label_scale"))
         return model, collator, None, metrics
 
