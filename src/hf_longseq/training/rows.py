@@ -144,5 +144,5 @@ def _describe_labels(rows: "Dataset") -> dict[str, Any]:
         return {"problem_type": "regression", "metric": "rmse"}
     raise HfLongSeqError(
         f"labels holds {rows[0]['labels']!r}: give whole numbers from 0 for classes, a list of them for classes of "
-        "positions, or decimal numbers to predict; dataset.class_encode_column('labels') numbers classes that are words."
+        "positions, or decimal numbers to predict; dataset.class_encode_column('labels') numbers words."
     )

@@ -60,8 +60,8 @@ class LongSeqTrainer(ShardedTrainer):
         ssm_learning_rate: Learning rate of the parameters that a model declares as state-space ones; None gives them
             the same as the rest.
         eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
-        eval_metrics: `DenoisingMetrics`, `ClassificationMetrics` or `TokenMetrics`; None reports the loss alone if there is a
-            `data_collator`, and picks them otherwise.
+        eval_metrics: `DenoisingMetrics`, `ClassificationMetrics` or `TokenMetrics`; None reports the loss alone if
+            there is a `data_collator`, and picks them otherwise.
         **kwargs: As for `Trainer`: `callbacks`, `compute_metrics`, `optimizers`, ...
 
     Example:
