@@ -1,0 +1,110 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What linear classifiers make of gene starts: the score to beat, without what biology knows and with it.
+
+    python benchmarks/gene_starts_linear.py --length 512 --genome NC_000913 --data_dir FOLDER
+
+Ridge regression on counts, its penalty chosen on validation, scored on test; mean over subsets of the labels. Counts
+of k-mers know nothing of the task. Counts of codons in the frame of the middle codon know that codons exist, and the
+rule needs no label: a stop codon in frame, at most 90 bases upstream, cannot be inside a gene.
+"""
+
+import argparse
+
+import numpy as np
+
+from hf_longseq.data.gene_starts import LENGTHS
+from hf_longseq.data.genomes import BASE_ID, BASES
+from hf_longseq.data.task import load_task
+
+STOPS = [int(np.array([BASES.index(base) for base in codon]) @ (16, 4, 1)) for codon in ("TAA", "TAG", "TGA")]
+PENALTIES = 10.0 ** np.arange(0, 7)
+FIRST_SEED = 100
+
+
+def counts(codes_BN: np.ndarray, kinds: int, parts: int) -> np.ndarray:
+    """How often each of the kinds comes in each part of a row: (B, parts * kinds)."""
+    columns = []
+    for part_BN in np.array_split(codes_BN, parts, axis=1):
+        rows = np.arange(len(part_BN))[:, None] * kinds
+        flat = np.bincount((rows + part_BN).reshape(-1), minlength=len(part_BN) * kinds)
+        columns.append(flat.reshape(len(part_BN), kinds))
+    return np.concatenate(columns, axis=1).astype(np.float64)
+
+
+def words(bases_BL: np.ndarray, k: int, first: int = 0, stride: int = 1) -> np.ndarray:
+    """Numbers of the k-mers that begin at `first`, `first + stride`, ...: (B, N)."""
+    places = np.arange(first, bases_BL.shape[1] - k + 1, stride)
+    return sum(bases_BL[:, places + i] * 4 ** (k - 1 - i) for i in range(k))
+
+
+def in_frame(bases_BL: np.ndarray) -> np.ndarray:
+    """Codons in the frame of the middle codon: (B, N)."""
+    return words(bases_BL, 3, first=bases_BL.shape[1] // 2 % 3, stride=3)
+
+
+FEATURES = {
+    "3-mers": lambda bases: counts(words(bases, 3), 64, 1),
+    "3-mers of each half": lambda bases: counts(words(bases, 3), 64, 2),
+    "4-mers of each quarter": lambda bases: counts(words(bases, 4), 256, 4),
+    "codons in frame, each quarter": lambda bases: counts(in_frame(bases), 64, 4),
+}
+
+
+def ridge(x_BF: np.ndarray, y_B: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Weights (penalties, F) of standardised features, with the smaller of the two systems."""
+    x_BF = (x_BF - shift) / scale
+    if len(x_BF) < x_BF.shape[1]:
+        values, vectors = np.linalg.eigh(x_BF @ x_BF.T)
+        left, right = x_BF.T @ vectors, vectors.T @ y_B
+    else:
+        values, vectors = np.linalg.eigh(x_BF.T @ x_BF)
+        left, right = vectors, vectors.T @ (x_BF.T @ y_B)
+    return np.stack([left @ (right / (values + penalty)) for penalty in PENALTIES])
+
+
+def score(features: dict[str, np.ndarray], targets: dict[str, np.ndarray], labels: int, seed: int) -> float:
+    """Test accuracy with a random subset of the labels."""
+    chosen = np.random.RandomState(seed).permutation(len(targets["train"]))[:labels]
+    train = features["train"][chosen]
+    shift, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
+    weights = ridge(train, targets["train"][chosen], shift, scale)
+    right = {
+        split: ((features[split] - shift) / scale @ weights.T > 0) == (targets[split][:, None] > 0)
+        for split in ("validation", "test")
+    }
+    best = right["validation"].mean(axis=0).argmax()
+    return float(right["test"].mean(axis=0)[best])
+
+
+def main() -> None:
+    """Print one row per classifier."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--length", type=int, choices=LENGTHS, default=256)
+    parser.add_argument("--genome")
+    parser.add_argument("--data_dir")
+    parser.add_argument("--subsets", type=int, default=5, help="random subsets of the labels")
+    options = parser.parse_args()
+    splits, _ = load_task("gene-starts", length=options.length, genome=options.genome, data_dir=options.data_dir)
+    # N, which is rare, counts as A
+    bases = {split: (rows["input_ids"][:].astype(np.int64) - BASE_ID) % 4 for split, rows in splits.items()}
+    targets = {split: 2.0 * rows["labels"][:] - 1 for split, rows in splits.items()}
+    amounts = [100, 300, 1000, len(targets["train"])]
+    print(f"{'test accuracy, %':<32}" + "".join(f"{f'{amount:,}':>8}" for amount in amounts) + " labels")
+    for name, make in FEATURES.items():
+        features = {split: make(rows) for split, rows in bases.items()}
+        cells = []
+        for amount in amounts:
+            subsets = options.subsets if amount < amounts[-1] else 1
+            seeds = range(FIRST_SEED, FIRST_SEED + subsets)
+            cells.append(100 * np.mean([score(features, targets, amount, seed) for seed in seeds]))
+        print(f"{name:<32}" + "".join(f"{cell:>8.1f}" for cell in cells), flush=True)
+    reach = min(90, options.length // 2)
+    upstream = bases["test"][:, options.length // 2 - reach // 3 * 3 : options.length // 2]
+    stops = np.isin(words(upstream, 3, stride=3), STOPS).any(axis=1)
+    right = 100 * (stops == (targets["test"] > 0)).mean()
+    print(f"{f'stop in frame, {reach} bases upstream':<32}{right:>8.1f} without labels")
+
+
+if __name__ == "__main__":
+    main()
