@@ -63,4 +63,14 @@ def run(argv: list[str]) -> None:
         f"{metrics['num_parameters']:,} parameters, {metrics['wall_seconds']:.1f} s; "
         f"model and records in {result.output_dir}"
     )
+    show_spans(result.output_dir)
     print(f"next: hf-longseq predict --model {result.output_dir}")
+
+
+def show_spans(folder: Path) -> None:
+    """Write the page of a run that labels positions, and say where it is; of other runs nothing."""
+    from hf_longseq.analysis.span_page import has_spans, write_span_page
+    from hf_longseq.training import distributed
+
+    if distributed.is_main() and has_spans(folder):
+        print(f"spans in colour: {write_span_page(folder)}")

@@ -15,7 +15,9 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--input_file", help=".jsonl or .parquet file with input_ids or input_values")
     parser.add_argument("--limit", type=int, help="only the first examples")
     parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
-    parser.add_argument("--output_file", help="write JSON lines here instead of printing them")
+    parser.add_argument(
+        "--output_file", help="write JSON lines here instead of printing them; to a .html file, spans in colour"
+    )
     options = parser.parse(argv)
 
     from hf_longseq.training import predict
@@ -23,6 +25,12 @@ def run(argv: list[str]) -> None:
     from hf_longseq.training.run_folder import write_whole
 
     quiet_libraries()
+    if options.output_file and options.output_file.endswith(".html") and options.input_file is None:
+        from hf_longseq.analysis.span_page import write_span_page
+
+        shown = {"split": options.split or "test", "limit": options.limit or 20}
+        print(f"spans in colour: {write_span_page(options.model, options.output_file, **shown)}")
+        return
     answers = predict(
         options.model,
         split=options.split,

@@ -3,6 +3,7 @@
 """`hf-longseq spt`: from scratch against self-pretrained, under one budget and over seeds, in one command."""
 
 from hf_longseq.cli.compare import listed, show_plots
+from hf_longseq.cli.finetune import show_spans
 from hf_longseq.cli.options import (
     Parser,
     add_recipe_options,
@@ -56,4 +57,8 @@ def run(argv: list[str]) -> None:
     if distributed.is_main():
         show_plots(comparison.output_dir, comparison.results)
     if comparison.best is not None:
-        print(f"best:    {comparison.best}  (AutoModelForSequenceClassification.from_pretrained opens it)")
+        head = (
+            "Token" if (comparison.best / "config.json").read_text(encoding="utf-8").count("ForToken") else "Sequence"
+        )
+        print(f"best:    {comparison.best}  (AutoModelFor{head}Classification.from_pretrained opens it)")
+        show_spans(comparison.best)

@@ -87,6 +87,7 @@ def predict(
     input_file: str | os.PathLike | None = None,
     limit: int | None = None,
     batch_size: int = 32,
+    data: TaskData | None = None,
 ) -> list[dict[str, Any]]:
     """Classify examples of the run's task, or rows of a file.
 
@@ -96,6 +97,7 @@ def predict(
         input_file: A .jsonl or .parquet file with `input_ids` or `input_values` (and `input_ids_2` ... for pairs).
         limit: Only the first examples.
         batch_size: Examples per forward pass.
+        data: The loaded data of the run, if they are at hand.
 
     Returns:
         One mapping per example: `index`, `prediction` (a class name, a list of names, or a number), `score` (its
@@ -117,7 +119,7 @@ def predict(
             raise HfLongSeqError(
                 f"model {model} is a {phase} run without a classifier: give the folder of a finetune run."
             )
-        data = load_data(recipe.data)
+        data = data or load_data(recipe.data)
         rows = _split(data, split or "test", phase)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = reads_bytes(data.spec)

@@ -1,0 +1,32 @@
+"""The page of spans: signals and long sequences as bands; runs that have no spans are refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hf_longseq.analysis.span_page import write_span_page
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import Recipe, finetune
+
+
+def run(tmp_path, rows, **data):
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    sections = {"max_steps": 1, "global_batch_size": 4}
+    model = {"arch": "s4", "hidden_size": 8, "num_hidden_layers": 1, "state_size": 4}
+    own = {"task": "own-data", "data": str(tmp_path / "own.jsonl"), "cache_dir": str(tmp_path / "cache"), **data}
+    return finetune(Recipe.load({"model": model, "data": own, "finetune": sections}), tmp_path / "run").output_dir
+
+
+def test_signals_have_bands_under_the_curve(tmp_path):
+    waves = np.sin(np.arange(20 * 30).reshape(20, 30)).tolist()
+    folder = run(tmp_path, [{"x": wave, "spans": "O*10 beat*5 O*15"} for wave in waves])
+    page = write_span_page(folder, limit=2).read_text(encoding="utf-8")
+    assert page.count("<svg") == page.count("<polyline") == 2
+    assert page.count("<title>truth: beat 10 to 15</title>") == 2
+
+
+def test_runs_without_spans_are_refused(tmp_path):
+    folder = run(tmp_path, [{"x": [float(i), 1.0, 2.0], "label": i % 2} for i in range(20)])
+    with pytest.raises(HfLongSeqError, match="labels positions"):
+        write_span_page(folder)
