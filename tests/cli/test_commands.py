@@ -1,3 +1,4 @@
+import errno
 import json
 import subprocess
 import sys
@@ -194,3 +195,28 @@ def test_interruption_has_its_own_exit_code(capsys, monkeypatch):
     monkeypatch.setattr(env, "run", interrupt)
     code, _, err = ask(capsys, "env")
     assert code == 130 and "interrupted" in err
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "results.json"), "no room for the files of results.json"),
+        (RuntimeError("basic_ios::clear: iostream error"), "no room for the files (basic_ios::clear: iostream error)"),
+        (Exception("No space left on device (os error 28)"), "make room and give the same command again"),
+    ],
+)
+def test_a_full_disk_is_one_sentence_wherever_it_is_met(monkeypatch, capsys, error, said):
+    def full(words):
+        raise error
+
+    monkeypatch.setattr("hf_longseq.cli.tasks.run", full)
+    assert main(["tasks"]) == 2 and said in capsys.readouterr().err
+
+
+def test_what_must_not_happen_keeps_its_traceback(monkeypatch):
+    def wrong(words):
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr("hf_longseq.cli.tasks.run", wrong)
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        main(["tasks"])

@@ -5,13 +5,14 @@ import os
 import signal
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import callbacks, checkpoints, finetune, pretrain
+from hf_longseq.training import callbacks, checkpoints, finetune, pretrain, run_folder
 from hf_longseq.training.trainer import LongSeqTrainer
 
 
@@ -112,9 +113,13 @@ def torn_archive(*arguments, **options):
     raise RuntimeError("[enforce fail at inline_container.cc:664] . unexpected pos 64 vs 0")
 
 
+def file_size_limit(*arguments, **options):
+    raise RuntimeError("basic_ios::clear: iostream error")
+
+
 @pytest.mark.parametrize(
     "module, name, failure",
-    [(checkpoints, "sync", full_disk), (torch, "save", torn_archive)],
+    [(checkpoints, "sync", full_disk), (torch, "save", torn_archive), (torch, "save", file_size_limit)],
 )
 def test_a_full_disk_ends_the_run_with_the_checkpoint_before_it_kept(
     recipe, tmp_path, monkeypatch, module, name, failure
@@ -134,6 +139,35 @@ def test_a_full_disk_ends_the_run_with_the_checkpoint_before_it_kept(
     resumed = pretrain(recipe, tmp_path / "run")
     files = [(run.output_dir / "model.safetensors").read_bytes() for run in (resumed, straight)]
     assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "history.json", "metrics.json"])
+def test_a_disk_that_fills_while_the_result_is_written_loses_nothing(recipe, tmp_path, monkeypatch, name):
+    straight, run = pretrain(recipe, tmp_path / "straight"), tmp_path / "run"
+    stock = run_folder.sync
+    held = []
+
+    def fails(path):
+        # of the final files, not of those below checkpoints/
+        if Path(path).parent == run and name in Path(path).name:
+            held.append(path)
+            full_disk()
+        return stock(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "sync", fails)
+        with pytest.raises(HfLongSeqError, match="of the run could not be written .* goes on from checkpoint-9"):
+            pretrain(recipe, run)
+    assert held and not (run / "metrics.json").exists()
+    files = [(one.output_dir / "model.safetensors").read_bytes() for one in (pretrain(recipe, run), straight)]
+    assert files[0] == files[1]
+
+
+def test_errors_that_say_nothing_of_room_are_left_alone(tmp_path):
+    for error in (FileNotFoundError(errno.ENOENT, "no such file"), RuntimeError("CUDA out of memory"), KeyError("x")):
+        with pytest.raises(type(error)) as raised, checkpoints.room_in(tmp_path):
+            raise error
+        assert raised.value is error
 
 
 def test_other_errors_of_torch_are_not_taken_for_a_full_disk():

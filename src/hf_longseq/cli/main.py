@@ -51,14 +51,30 @@ def main(argv: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
-    except (ValueError, OSError, ImportError) as error:
-        if not launch.speaks():
-            return 2
-        if os.environ.get("HF_LONGSEQ_TRACEBACK"):
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None or (launch.speaks() and os.environ.get("HF_LONGSEQ_TRACEBACK")):
             raise
-        hint = "" if isinstance(error, HfLongSeqError) else " (HF_LONGSEQ_TRACEBACK=1 shows where)"
-        print(f"hf-longseq: error: {' '.join(str(error).split())}{hint}", file=sys.stderr)
+        if launch.speaks():
+            print(f"hf-longseq: error: {sentence}", file=sys.stderr)
         return 2
+
+
+def _sentence(error: Exception) -> str | None:
+    """What is said of an error that the user can put right; None for one that must not happen."""
+    said = " ".join(str(error).split())
+    if isinstance(error, HfLongSeqError):
+        return said
+    if isinstance(error, ImportError):
+        return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
+    from hf_longseq.training.checkpoints import is_full
+
+    if is_full(error):
+        file = f" of {error.filename}" if getattr(error, "filename", None) else ""
+        return f"there is no room for the files{file} ({said}): make room and give the same command again."
+    if isinstance(error, (ValueError, OSError)):
+        return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
+    return None
 
 
 def _run(command: str, words: list[str]) -> int:

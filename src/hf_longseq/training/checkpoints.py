@@ -9,20 +9,28 @@ A folder without a seal, or whose files do not match it, is passed over, and the
 are deleted only after a newer one is sealed.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError
 from transformers import TrainerCallback
 
+from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.run_folder import CHECKPOINTS, read_json, sync, write_json
 
 SEAL = "complete.json"
 STATE = "trainer_state.json"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# In the words of libraries that raise errors of their own without a number.
+NO_SPACE_SIGNS = (
+    *("No space left on device", "Disk quota exceeded", "File too large", "basic_ios::clear: iostream error"),
+    *(f"(os error {number})" for number in NO_SPACE),
+)
 
 
 def last_checkpoint(run: str | os.PathLike) -> Path | None:
@@ -91,18 +99,43 @@ def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
 def is_writing_error(error: Exception) -> bool:
     """Whether an error says that a file could not be written, by whichever library it was."""
     if isinstance(error, RuntimeError):  # torch.save has no class of its own for it
-        return any(sign in str(error) for sign in ("PytorchStreamWriter", "inline_container", "file write failed"))
+        signs = ("PytorchStreamWriter", "inline_container", "file write failed", "iostream error")
+        return any(sign in str(error) for sign in signs)
     return isinstance(error, (OSError, SafetensorError))
+
+
+def is_full(error: Exception) -> bool:
+    """Whether an error says that a disk, a quota or the limit of a file's size leaves no room."""
+    numbers = [getattr(cause, "errno", None) for cause in (error, error.__cause__, error.__context__)]
+    return any(number in NO_SPACE for number in numbers) or any(sign in str(error) for sign in NO_SPACE_SIGNS)
 
 
 def writing_error(error: Exception, folder: Path) -> str:
     """What went wrong when writing below `folder`, in a few words."""
-    numbers = [getattr(cause, "errno", None) for cause in (error, error.__cause__, error.__context__)]
     free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
-    signs = ("No space left", "os error 28", "quota", "File too large", "os error 27")
-    if any(number in NO_SPACE for number in numbers) or any(sign in str(error) for sign in signs) or free < 1 << 20:
-        return f"the disk or its quota is full, {free / 1e6:.0f} MB free"
+    if is_full(error) or free < 1 << 20:
+        return f"the disk, its quota or the limit of a file's size is reached, {free / 1e6:.0f} MB free"
     return " ".join(str(error).split())
+
+
+@contextlib.contextmanager
+def room_in(folder: Path) -> Iterator[None]:
+    """Say in one sentence that there is no room for the files of a run, and where the same command goes on."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, HfLongSeqError) or not is_full(error):
+            raise
+        raise HfLongSeqError(unwritten("a file of the run", folder, error)) from error
+
+
+def unwritten(what: str, folder: Path, error: Exception) -> str:
+    """The sentence about what could not be written below a run's folder."""
+    kept = last_checkpoint(folder)
+    return (
+        f"{what} could not be written to {folder} ({writing_error(error, folder)}): make room there and give the same "
+        f"command again, which goes on from {kept.name if kept else 'the start'}."
+    )
 
 
 class OwnBestCheckpoint(TrainerCallback):

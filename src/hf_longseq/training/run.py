@@ -251,7 +251,11 @@ class _Job:
 def _run(job: _Job, overwrite: bool) -> RunResult:
     """Keep every other command out of the run's folder; of several processes one holds it and tells."""
     section = job.section
-    with tracker(section.report_to, section.section, job.folder), distributed.holding(job.folder):
+    with (
+        tracker(section.report_to, section.section, job.folder),
+        distributed.holding(job.folder),
+        checkpoints.room_in(job.folder),
+    ):
         return _run_held(job if distributed.is_main() else replace(job, listener=silent), overwrite)
 
 

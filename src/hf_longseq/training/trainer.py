@@ -260,12 +260,7 @@ class LongSeqTrainer(ShardedTrainer):
 
     def _unwritten(self, folder: Path, error: Exception) -> str:
         shutil.rmtree(folder, ignore_errors=True)
-        kept = checkpoints.newest_intact(folder.parent)
-        reason = checkpoints.writing_error(error, folder)
-        return (
-            f"{folder.name} could not be written to {folder.parent} ({reason}): make room there and give the same "
-            f"command again, which goes on from {kept.name if kept else 'the start'}."
-        )
+        return checkpoints.unwritten(folder.name, folder.parent.parent, error)
 
     def _with_eval_collator(self, make_dataloader: Callable, dataset):
         if self._read_rows is not None and not isinstance(dataset, str):  # a string is a key of eval_dataset
