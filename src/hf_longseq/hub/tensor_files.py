@@ -8,11 +8,14 @@ that a pickle asks for is answered by an inert object of this module, which reme
 tensor is then made from such a memory, after its numbers have been checked against the size of the file's storage.
 """
 
+import functools
 import math
 import os
 import pickle
 import sys
+import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,15 @@ from safetensors.torch import load_file
 
 from hf_longseq.errors import HfLongSeqError
 
-# Pickled structure of the largest plausible checkpoint; the numbers themselves are stored outside of it.
-MAX_PICKLE_BYTES = 256 << 20
+# Pickled structure of the largest plausible checkpoint; the numbers themselves are stored outside of it. A tensor
+# takes some 40 operations, each of which reads the file once or twice.
+MAX_PICKLE_BYTES = 64 << 20
+MAX_READS = 4_000_000
+MAX_GLOBALS = 2000
+# Pickles of the format before torch 1.6: a magic number, the format, the system, the content, the names of storages.
+OLD_PICKLES = 5
+# How many times the size of the file its tensors may have, where they share storages.
+SHARING = 4
 
 STORAGES = {
     "DoubleStorage": torch.float64,
@@ -79,13 +89,68 @@ class Storage(Inert):
     """The numbers of a tensor: its arguments are "storage", class, name of the file, device, number of elements."""
 
 
-class _Reader(pickle.Unpickler):
+class _Counted:
+    """A file that ends what reads from it too often: a small pickle can ask for hours and gigabytes."""
+
+    def __init__(self, file):
+        self.file, self.left = file, MAX_READS
+
+    def read(self, size: int) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise pickle.UnpicklingError("too many operations")
+        return self.file.read(size)
+
+    def readline(self) -> bytes:
+        self.left -= 1
+        return self.file.readline(1 << 12)
+
+
+class _Reader(pickle._Unpickler):
+    """The unpickler in Python, whose memo grows with what is put there and not with the numbers that are named.
+
+    Keys are texts, small numbers or inert objects: the hash of a tuple that holds another one twice, and so on, takes
+    for ever, and so does a dict of numbers with equal hashes.
+    """
+
+    def __init__(self, file):
+        super().__init__(_Counted(file))
+        self.globals: dict[str, type[Inert]] = {}
+
     def find_class(self, module: str, name: str) -> type[Inert]:
-        # a class of its own for each global, so that nothing can be left behind in one
-        return type("Global", (Inert,), {"label": f"{module}.{name}"})
+        label = f"{module}.{name}"
+        if len(self.globals) > MAX_GLOBALS:
+            raise pickle.UnpicklingError("too many globals")
+        return self.globals.setdefault(label, type("Global", (Inert,), {"label": label}))
 
     def persistent_load(self, pid: Any) -> Storage:
         return Storage(*pid) if isinstance(pid, tuple) else Storage()
+
+
+def _checked(code: bytes, step: int, last: int | None = None) -> Callable[[_Reader], None]:
+    """The stock operation that puts things into a dict or a set, after a look at the keys on the stack."""
+    stock = pickle._Unpickler.dispatch[code[0]]
+
+    def load(reader: _Reader) -> None:
+        for key in reader.stack[last::step]:
+            known = isinstance(key, (str, bytes, type(None), type, Inert))
+            if not known and not (isinstance(key, int) and abs(key) < 1 << 31):
+                raise pickle.UnpicklingError("a key that is neither a text nor a small number")
+        stock(reader)
+
+    return load
+
+
+def _refused(reader: _Reader) -> None:
+    raise pickle.UnpicklingError("an operation that torch.save does not write")
+
+
+_Reader.dispatch = pickle._Unpickler.dispatch | {
+    pickle.SETITEM[0]: _checked(pickle.SETITEM, 2, last=-2),
+    **{code[0]: _checked(code, 2) for code in (pickle.SETITEMS, pickle.DICT)},
+    **{code[0]: _checked(code, 1) for code in (pickle.ADDITEMS, pickle.FROZENSET)},
+    **{code[0]: _refused for code in (pickle.FRAME, pickle.BYTEARRAY8)},
+}
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
@@ -124,6 +189,9 @@ def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
 def _read_old_format(path: Path) -> dict[str, torch.Tensor]:
     """Files of torch before 1.6: torch's own restricted reader takes bare state dicts."""
     try:
+        with open(path, "rb") as file:
+            for _ in range(OLD_PICKLES):
+                _Reader(file).load()  # raises for what would keep the reader of torch busy for ever
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise HfLongSeqError(
@@ -155,16 +223,21 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> dict[str, torch.Tenso
     if not entries:
         raise HfLongSeqError(f"checkpoint {path} holds no state dict: give a file with named tensors.")
     tensors = {}
+    read = functools.cache(archive.read)  # tensors may share a storage, and a million of them the largest
+    room = SHARING * sum(entry.file_size for entry in archive.infolist())
     for name, memory in entries.items():
         if not isinstance(name, str):
             raise HfLongSeqError(
                 f"checkpoint {path} has an entry whose name is no text: give a file of named tensors."
             )
-        tensor = _build(memory, archive, root)
+        tensor = _build(memory, read, root)
         if tensor is None:
             raise HfLongSeqError(
-                f"checkpoint {path} holds {name!r}, which is no plain tensor: save a bare state dict."
+                f"checkpoint {path} holds {name[:80]!r}, which is no plain tensor: save a bare state dict."
             )
+        room -= tensor.nbytes
+        if room < 0:
+            raise HfLongSeqError(f"checkpoint {path} holds the same numbers many times: save its state dict again.")
         tensors[name] = tensor
     return tensors
 
@@ -178,7 +251,7 @@ def _mapping(content: Any) -> dict | None:
     return None
 
 
-def _build(memory: Any, archive: zipfile.ZipFile, root: str) -> torch.Tensor | None:
+def _build(memory: Any, read: Callable[[str], bytes], root: str) -> torch.Tensor | None:
     """Make the tensor that a remembered call describes; None if it describes something else, or no sound tensor."""
     label = memory.label if isinstance(memory, Inert) else ""
     if label in PARAMETER_CALLS and memory.args:
@@ -197,9 +270,11 @@ def _build(memory: Any, archive: zipfile.ZipFile, root: str) -> torch.Tensor | N
     elements = math.prod(size)
     if elements == 0:
         return torch.empty(size, dtype=dtype)
-    data = bytearray(archive.read(f"{root}data/{file_name}"))
+    data = read(f"{root}data/{file_name}")
     count = len(data) // dtype.itemsize
     last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
     if last >= count or elements > count:
         return None  # reaches beyond its storage, or would repeat it
-    return torch.frombuffer(data, dtype=dtype, count=count).as_strided(size, stride, offset).clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that bytes cannot be written to, which the copy can
+        return torch.frombuffer(data, dtype=dtype, count=count).as_strided(size, stride, offset).clone()
