@@ -16,6 +16,7 @@ from PIL import Image
 
 from demo_checkpoint import Answer, Checkpoint, Unusable, open_checkpoint, reach, run
 from demo_inputs import examples_of
+from hf_longseq.escaping import html
 
 DEFAULT = os.environ.get("HF_LONGSEQ_CHECKPOINT", "hf-longseq/transformer-spoken-tones-spt")
 CACHE: dict[str, Checkpoint] = {}
@@ -32,8 +33,13 @@ def opened(name: str) -> Checkpoint:
         try:
             CACHE[name] = open_checkpoint(name)
         except Unusable as error:
-            raise gr.Error(str(error)) from error
+            raise gr.Error(plain(error)) from error
     return CACHE[name]
+
+
+def plain(message: object) -> str:
+    """A message as a toast shows it as text: toasts are HTML, and names in a message may be a stranger's."""
+    return str(html(message))
 
 
 def close_page(request: gr.Request) -> None:
@@ -97,7 +103,7 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float, req
     session = request.session_hash
     if OPEN.get(session, name) != name:
         # a drawing takes its time to arrive; so this may have been asked before the other checkpoint was opened
-        gr.Warning(f"Not asked: {name} is not the checkpoint that is open; press Open to use it.")
+        gr.Warning(plain(f"Not asked: {name} is not the checkpoint that is open; press Open to use it."))
         return gr.skip()
     checkpoint = opened(name)
     picture = drawing and drawing["composite"]
@@ -108,7 +114,7 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float, req
         answer = run(checkpoint, raw, text_2, share)
         title, kernels = reach(checkpoint, raw)
     except (Unusable, ValueError) as error:  # the processors and models say in ValueErrors what they do not take
-        raise gr.Error(" ".join(str(error).split())) from error
+        raise gr.Error(plain(error)) from error
     if OPEN.get(session, name) != name:
         return gr.skip()
     return (

@@ -9,19 +9,28 @@ never downloaded, so that a public Space may open any name a visitor types.
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer
+from huggingface_hub import model_info, snapshot_download
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 from hf_longseq import models
 from hf_longseq.hub.pictures import learned_kernels
+from hf_longseq.hub.records import PROCESSOR_FILES
 
 MAX_POSITIONS = 1 << 16
+MAX_NAME, MAX_LAYERS = 200, 256
+# What a visitor may have a public Space download, in bytes.
+MAX_WEIGHTS, MAX_TEXTS = 1 << 30, 20 << 20
+WEIGHTS = r"model(-\d{5}-of-\d{5})?\.safetensors"
+TEXTS = ("config.json", "model.safetensors.index.json", *PROCESSOR_FILES)
+HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
 NEW_TOKENS = 48
 # Positions of the input over which attention is averaged.
 ATTENTION_POSITIONS = 512
@@ -86,24 +95,63 @@ def open_checkpoint(name: str) -> Checkpoint:
     Raises:
         Unusable: If there is no such checkpoint, or it is none of this package's.
     """
-    name = name.strip()
+    name = name.strip()[:MAX_NAME]
     folder = Path(name).expanduser()
     try:
         if not folder.is_dir():
-            folder = Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
-        config = AutoConfig.from_pretrained(folder)
-    except (OSError, ValueError) as error:
+            folder = _download(name)
+        config = _configuration(folder, name)
+        head = _head(config, name)
+        processor, kind = _processor(folder, config.input_type)
+        model = getattr(transformers, f"AutoModel{head}").from_pretrained(
+            folder, dtype="float32", use_safetensors=True
+        )
+    except Unusable:
+        raise
+    except (OSError, ValueError, RuntimeError, AttributeError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())[:200]
         raise Unusable(f"{name!r} is neither a folder nor a repository with a checkpoint of ours: {reason}") from error
-    if type(config) not in {ours for ours, _ in models.ARCHITECTURES.values()}:
-        raise Unusable(f"{name!r} holds a {config.model_type} model: give a checkpoint of hf-longseq.")
-    saved = (config.architectures or [""])[0]
+    return Checkpoint(name, model.eval(), processor, kind, head)
+
+
+def _download(name: str) -> Path:
+    """Files of a repository in a folder: its weights only once configuration and sizes say that they can be opened."""
+    files = {file.rfilename: file.size or 0 for file in model_info(name, files_metadata=True).siblings}
+    weights = {file: size for file, size in files.items() if re.fullmatch(WEIGHTS, file)}
+    texts = {file: size for file, size in files.items() if file in TEXTS}
+    for kind, sizes, limit in (("weights", weights, MAX_WEIGHTS), ("tokenizer and configuration", texts, MAX_TEXTS)):
+        if sum(sizes.values()) > limit:
+            total = f"{sum(sizes.values()) / 1e6:,.0f} MB of {kind}"
+            raise Unusable(f"{name!r} holds {total}; the demo opens up to {limit / 1e6:,.0f} MB.")
+    folder = Path(snapshot_download(name, allow_patterns=["config.json"]))
+    _head(_configuration(folder, name), name)
+    if not weights:
+        raise Unusable(f"{name!r} holds no model.safetensors, the one kind of weights that the demo opens.")
+    return Path(snapshot_download(name, allow_patterns=[*texts, *weights]))
+
+
+def _configuration(folder: Path, name: str) -> Any:
+    """The configuration of one of this package's architectures, of a size that the demo can open."""
+    said = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if said.get("model_type") not in {config.model_type for config, _ in models.ARCHITECTURES.values()}:
+        raise Unusable(f"{name!r} holds a {said.get('model_type')} model: give a checkpoint of hf-longseq.")
+    layers = said.get("num_hidden_layers", 0)
+    if isinstance(layers, int) and layers <= MAX_LAYERS:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        with torch.device("meta"):  # what the file of weights lacks would be made up, at any size
+            parameters = AutoModel.from_config(config).num_parameters()
+        if 4 * parameters <= MAX_WEIGHTS:
+            return config
+    raise Unusable(f"{name!r} describes a model that is too large for the demo ({MAX_WEIGHTS / 1e6:,.0f} MB).")
+
+
+def _head(config: Any, name: str) -> str:
+    """The head under which a model was saved; one that the demo can show."""
+    saved = str((config.architectures or [""])[0])
     head = saved[saved.index("For") :] if "For" in saved else ""
-    if not head:
-        raise Unusable(f"{name!r} was saved without a head, so there is no prediction to show.")
-    auto = getattr(transformers, f"AutoModel{head}")
-    processor, kind = _processor(folder, config.input_type)
-    return Checkpoint(name, auto.from_pretrained(folder, dtype="float32").eval(), processor, kind, head)
+    if head not in HEADS:
+        raise Unusable(f"{name!r} was saved without a head whose predictions the demo shows ({', '.join(HEADS)}).")
+    return head
 
 
 def _processor(folder: Path, input_type: str) -> tuple[Any, str]:

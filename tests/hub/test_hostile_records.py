@@ -8,6 +8,7 @@ import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
+from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.publish import build_folder, publish
 from hf_longseq.hub.records import read_run
@@ -178,6 +179,25 @@ def test_only_classes_of_this_package_open_a_folder(run, architecture):
     change(run / "config.json", architectures=[architecture])
     with pytest.raises(HfLongSeqError, match="holds a model of type 'longseq_s4'"):
         publish(run, "org/name", dry_run=True)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "kernels", "publish", "finetune"])
+def test_only_safetensors_are_opened(run, tmp_path, capsys, command):
+    (run / "model.safetensors").unlink()
+    (run / "optimizer.pt").unlink()
+    (run / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    words = {
+        "evaluate": ["--model", run],
+        "predict": ["--model", run],
+        "kernels": [run, "--output_dir", tmp_path / "kernels"],
+        "publish": [run, "--repo_id", "org/name", "--dry_run"],
+        "finetune": ["--init_from", run, "--max_steps", 2, "--output_dir", tmp_path / "tuned"],
+    }[command]
+    assert main([command, *map(str, words)]) == 2
+    said = capsys.readouterr().err
+    assert "hf-longseq: error: " in said and "holds no model.safetensors" in said and "Traceback" not in said
+    if command != "finetune":
+        assert "only pytorch_model.bin: save it again" in said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import yaml
 from huggingface_hub import SpaceCardData
 from PIL import Image
 
+import demo_checkpoint
 from demo_checkpoint import Unusable, open_checkpoint, reach, read_series, run
 from demo_inputs import examples_of
 from space_checkpoints import processor_of
@@ -134,3 +136,76 @@ def test_the_space_states_the_tested_version():
         data.sdk == "gradio" and data.app_file == "app.py" and (ROOT / "scripts" / "space" / data.app_file).is_file()
     )
     assert f"gradio=={data.sdk_version}" in (ROOT / "constraints.txt").read_text()
+
+
+def repository(monkeypatch, folder, **files):
+    """Make the demo see a folder as a repository; `files` name their sizes. Returns what it downloads."""
+    asked = []
+    listed = {path.name: path.stat().st_size for path in folder.iterdir()} | files
+    siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in listed.items()]
+
+    def download(name, allow_patterns):
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr(demo_checkpoint, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+    monkeypatch.setattr(demo_checkpoint, "snapshot_download", download)
+    return asked
+
+
+def test_a_repository_is_opened_by_the_files_that_it_needs(checkpoints, monkeypatch):
+    more = {"optimizer.safetensors": 1, "sub/model.safetensors": 1, "huge.json": 1, "modeling_s4.py": 1}
+    asked = repository(monkeypatch, checkpoints / "text", **more)
+    assert open_checkpoint("org/name").head == "ForSequenceClassification"
+    assert asked[0] == ["config.json"] and "model.safetensors" in asked[1] and not set(asked[1]) & set(more)
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        ({"model.safetensors": 2 << 30}, "2,147 MB of weights; the demo opens up to 1,074 MB"),
+        ({"model-00001-of-00002.safetensors": 2 << 30}, "of weights"),
+        ({"tokenizer.json": 1 << 30}, "1,074 MB of tokenizer and configuration"),
+    ],
+)
+def test_nothing_is_downloaded_of_a_repository_that_is_too_large(checkpoints, monkeypatch, files, message):
+    asked = repository(monkeypatch, checkpoints / "text", **files)
+    with pytest.raises(Unusable, match=message):
+        open_checkpoint("org/name")
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "entries, message",
+    [
+        ({"model_type": "bert"}, "holds a bert model"),
+        ({"architectures": ["S4Model"]}, "without a head"),
+        ({"architectures": ["S4ForEverything"]}, "without a head"),
+        ({"hidden_size": 1 << 20}, "too large"),
+        ({"vocab_size": 1 << 40}, "too large"),
+        ({"num_hidden_layers": 1 << 40}, "too large"),
+    ],
+)
+def test_weights_stay_where_they_are_until_the_configuration_is_known(
+    checkpoints, tmp_path, monkeypatch, entries, message
+):
+    folder = shutil.copytree(checkpoints / "text", tmp_path / "repository")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | entries))
+    asked = repository(monkeypatch, folder)
+    with pytest.raises(Unusable, match=message):
+        open_checkpoint("org/name")
+    assert asked == [["config.json"]]
+
+
+def test_messages_are_plain_text(monkeypatch):
+    pytest.importorskip("gradio", reason="gradio is not installed: pip install 'hf-longseq[app]'")
+    import app
+
+    def refused(name):
+        raise Unusable(f"{name!r} holds a <img src=x onerror=alert(1)> model.")
+
+    monkeypatch.setattr(app, "open_checkpoint", refused)
+    with pytest.raises(app.gr.Error) as error:
+        app.opened("<b>name</b>")
+    assert "<" not in error.value.message and "&lt;img src=x" in error.value.message

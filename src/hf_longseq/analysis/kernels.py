@@ -142,7 +142,8 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
             f"checkpoint {folder} is a model of type {kind!r}, which has no mixers of this package: give one of "
             f"{', '.join(kinds)}."
         )
-    return kinds[kind], AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    run_folder.check_safetensors(folder)
+    return kinds[kind], AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True).eval()
 
 
 def task_examples(

@@ -20,6 +20,7 @@ from huggingface_hub import HfApi, get_token, snapshot_download
 from huggingface_hub.errors import StrictDataclassError
 from jinja2 import TemplateError
 from safetensors.torch import load_file
+from transformers import PreTrainedModel
 from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import SAFE_WEIGHTS_NAME
 
@@ -162,6 +163,7 @@ def refresh_code(
                 local_dir=folder,
                 token=token,
                 allow_patterns=["*.json", "*.safetensors"],
+                ignore_patterns=["*/*"],
             )
         shutil.rmtree(folder / ".cache", ignore_errors=True)
         before = {path.name for path in folder.iterdir()}
@@ -282,15 +284,16 @@ def _open(folder: Path, name: str):
     """The model of a folder under the head it was saved with, by this package's code."""
     held = run_folder.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     known = {config_class.model_type for config_class, _ in models.ARCHITECTURES.values()}
-    named = (held.get("architectures") or [""])[0]
-    saved = getattr(models, named) if named in models.__all__ else None
-    if held.get("model_type") not in known or not hasattr(saved, "from_pretrained"):
+    saved = getattr(models, str((held.get("architectures") or [""])[0]), None)
+    ours = isinstance(saved, type) and issubclass(saved, PreTrainedModel)
+    if held.get("model_type") not in known or not ours:
         raise HfLongSeqError(
             f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
             "give another run or repository, or use push_to_hub of the model itself."
         )
+    run_folder.check_safetensors(folder)
     try:
-        return saved.from_pretrained(folder, dtype="float32").eval()
+        return saved.from_pretrained(folder, dtype="float32", use_safetensors=True).eval()
     except (OSError, ValueError, RuntimeError, TypeError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error

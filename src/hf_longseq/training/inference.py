@@ -47,14 +47,15 @@ def evaluate(
         The loss and the metrics over the whole split.
     """
     recipe, phase = _recorded(model)
+    run_folder.check_safetensors(model)
     data = data or load_data(recipe.data)
     if phase == "pretrain":
         section = recipe.pretrain
-        network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model)
+        network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model, use_safetensors=True)
         _, collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
     else:
         section = recipe.finetune
-        network = classifier_class(data.spec).from_pretrained(model)
+        network = classifier_class(data.spec).from_pretrained(model, use_safetensors=True)
         collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
@@ -110,7 +111,9 @@ def predict(
         raise HfLongSeqError(f"model {model} holds no config.json: give the folder of a finished run.")
     saved = (run_folder.read_json(Path(model) / "config.json").get("architectures") or [""])[0]
     per_position = saved.endswith("ForTokenClassification")
-    classifier = (AutoModelForTokenClassification if per_position else CLASSIFIER).from_pretrained(model).eval()
+    run_folder.check_safetensors(model)
+    auto_class = AutoModelForTokenClassification if per_position else CLASSIFIER
+    classifier = auto_class.from_pretrained(model, use_safetensors=True).eval()
     config = classifier.config
     bytes_are_read = False
     if input_file is None:

@@ -393,6 +393,21 @@ def content_hash(split) -> str:
     return digest.hexdigest()
 
 
+def check_safetensors(folder: str | os.PathLike) -> None:
+    """Raise unless a folder holds weights as safetensors: pickles, which other files of weights are, stay closed.
+
+    Raises:
+        HfLongSeqError: Names the folder, and the file that it has instead.
+    """
+    if not any(Path(folder, f"model.safetensors{part}").is_file() for part in ("", ".index.json")):
+        others = sorted(path.name for path in Path(folder).glob("*.*") if path.suffix in (".bin", ".pt", ".ckpt"))
+        held = "no model.safetensors" + (f", only {others[0]}" if others else "")
+        raise HfLongSeqError(
+            f"model {folder} holds {held}: save it again with save_pretrained, which writes safetensors, the one kind "
+            "of weights that is opened here."
+        )
+
+
 def weights_hash(folder: str | os.PathLike) -> str:
     """Hash of a checkpoint's weight files."""
     digest = hashlib.sha256()

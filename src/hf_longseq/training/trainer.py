@@ -196,7 +196,8 @@ class LongSeqTrainer(ShardedTrainer):
     def _load_by_model(self, checkpoint: str) -> None:
         """Load the weights of an architecture of transformers, some of which are saved under the names of old
         checkpoints: the stock Trainer leaves out what it does not find, and goes on with whatever was there."""
-        saved = type(self.model).from_pretrained(checkpoint, config=self.model.config, dtype=self.model.dtype)
+        options = {"config": self.model.config, "dtype": self.model.dtype, "use_safetensors": True}
+        saved = type(self.model).from_pretrained(checkpoint, **options)
         self.model.load_state_dict(saved.state_dict())
 
     def _get_train_sampler(self, train_dataset=None):

@@ -90,7 +90,8 @@ def load_pretrained_classifier(
         model = auto_class.from_config(config)
         return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
     with _quiet(f"init_from {checkpoint} does not fit the model"):
-        model = auto_class.from_pretrained(checkpoint, config=config, dtype="float32")
+        options = {"config": config, "dtype": "float32", "use_safetensors": True}
+        model = auto_class.from_pretrained(checkpoint, **options)
     return model, compare_tensors(checkpoint, stored, set(model.state_dict()))
 
 
