@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from hf_longseq.comparison.execute import compare, recipe_loader
-from hf_longseq.comparison.plots import draw
+from hf_longseq.comparison.write import report_comparison
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import checkpoints, finetune
 
@@ -89,14 +89,13 @@ def test_pretraining_with_an_objective_decides_whether_the_model_looks_ahead(com
     assert [config["bidirectional"] for config in configs.values()] == [True, False, False]
 
 
-def test_pictures_of_fractions_and_objectives(comparison, tmp_path):
+def test_a_comparison_has_a_report_and_pictures(comparison, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(comparison(), folder)
-    results = json.loads((folder / "results.json").read_text())
-    results["rows"] += [{**row, "fraction": 0.5} for row in results["rows"]]
-    for path in draw(folder, results):
-        assert path.read_bytes().startswith(b"\x89PNG")
-    assert draw(folder, {**results, "rows": []}) == []
+    report_comparison(folder, "hf-longseq report copy")
+    for name in ("results.png", "learning_curves.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert "## waves\n" in (folder / "report" / "report.md").read_text()
 
 
 def test_only_what_is_missing_is_done_again(comparison, tmp_path):
@@ -144,7 +143,6 @@ def test_variants_of_an_arm_stand_in_one_table(tmp_path):
     counts = [metrics_of(tmp_path / "out", f"s4-pretrain{some}-s0")["train_examples"] for some in
               ("", "-pretrain_inputs-8", "-pretrain_inputs-16", "-span_length-4")]  # fmt: skip
     assert counts == [64, 8, 16, 64]
-    assert all(path.is_file() for path in draw(tmp_path / "out", again))
 
 
 def test_smaller_fractions_lie_within_larger_ones_in_both_phases(tmp_path):

@@ -56,7 +56,6 @@ def run(argv: list[str]) -> None:
         )
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
-    show_plots(comparison.output_dir, comparison.results)
     show_report(comparison.output_dir)
 
 
@@ -94,28 +93,17 @@ def listed(words: list[str]) -> list[str]:
     return [item for word in words for item in word.split(",") if item]
 
 
-def show_plots(output_dir: Path, results: dict) -> None:
-    """Draw, and say where; without matplotlib, say how to get it."""
-    try:
-        from hf_longseq.comparison.plots import draw
-
-        paths = draw(output_dir, results)
-        if paths:
-            print(f"plots:   {'  '.join(map(str, paths))}")
-    except ImportError:
-        print(
-            "no plots: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again",
-            file=sys.stderr,
-        )
-
-
 def show_report(output_dir: Path) -> None:
-    """Write what `hf-longseq report OUTPUT_DIR` writes, and say where; the results stand without it."""
-    from hf_longseq.comparison.report_write import write_report
+    """Write the report and the pictures of a comparison, and say where; the results stand without them."""
+    from hf_longseq.comparison.write import report_comparison
 
-    command = shlex.join(["hf-longseq", "report", str(output_dir)])
     try:
-        report = write_report([output_dir], output_dir / "report", command=command)
-        print(f"report:  {report.output_dir / 'report.html'}  (and report.md, report.tex, report.json)")
+        report = report_comparison(output_dir, shlex.join(["hf-longseq", "report", str(output_dir)]))
     except HfLongSeqError as error:
         print(f"no report: {error}", file=sys.stderr)
+        return
+    if report.lacks:
+        print(report.lacks, file=sys.stderr)
+    else:
+        print(f"plots:   {output_dir / 'results.png'}  {output_dir / 'learning_curves.png'}")
+    print(f"report:  {report.output_dir / 'report.html'}  (and report.md, report.tex, report.json)")

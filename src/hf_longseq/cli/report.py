@@ -11,38 +11,38 @@ from hf_longseq.errors import HfLongSeqError
 
 
 def run(argv: list[str]) -> None:
-    """Write a report, or the small files of a plan."""
+    """Write a report, or the small files of a comparison."""
     parser = Parser(
         prog="hf-longseq report",
         description="Tables, learning curves and label-scarcity curves of comparisons, from their results.json.",
     )
     parser.add_argument(
         "runs", nargs="+", metavar="RUNS",
-        help="output_dir of compare or spt, or a folder with several below; NAME=FOLDER gives a plan its own column",
+        help="output_dir of compare or spt, or a folder with several below; NAME=FOLDER names one on the page",
     )  # fmt: skip
     parser.add_argument("--output_dir", help="folder for the report [RUNS/report]")
     parser.add_argument(
         "--collect_to", metavar="FOLDER",
-        help="write no report, but copy the results, curves, settings and pictures of one plan (no weights, no paths "
-        "of this machine) into a folder that can be committed",
+        help="write no report, but copy the results, curves, settings and pictures of one comparison (no weights, no "
+        "paths of this machine) into a folder that can be committed",
     )  # fmt: skip
-    parser.add_argument("--name", help="with --collect_to: heading of the plan's column in reports [the task]")
+    parser.add_argument("--name", help="with --collect_to: name of the results in reports [the task]")
     options = parser.parse(normalise(argv))
 
     if options.collect_to is not None:
-        from hf_longseq.comparison.report_collect import collect_to
+        from hf_longseq.comparison.copy_results import copy_results
 
         if len(options.runs) > 1 or options.output_dir is not None:
-            raise HfLongSeqError("--collect_to copies one plan and writes no report: leave --output_dir out.")
-        files = collect_to(options.runs[0], options.collect_to, name=options.name)
+            raise HfLongSeqError("--collect_to copies one comparison and writes no report: leave --output_dir out.")
+        files = copy_results(options.runs[0], options.collect_to, name=options.name)
         print(f"copied:  {'  '.join(str(Path(options.collect_to) / name) for name in files)}")
         return
     if options.name is not None:
         raise HfLongSeqError("--name belongs to --collect_to: in a report write NAME=FOLDER.")
     if options.output_dir is None and len(options.runs) > 1:
-        raise HfLongSeqError("several plans need a folder for their report: add --output_dir.")
+        raise HfLongSeqError("several comparisons need a folder for their report: add --output_dir.")
 
-    from hf_longseq.comparison.report_write import write_report
+    from hf_longseq.comparison.write import write_report
 
     output_dir = options.output_dir or Path(options.runs[0].rpartition("=")[2]) / "report"
     command = shlex.join(["hf-longseq", "report", *argv])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq spt`: from scratch against self-pretrained, under one budget and over seeds, in one command."""
 
-from hf_longseq.cli.compare import listed, show_plots
+from hf_longseq.cli.compare import listed, show_report
 from hf_longseq.cli.finetune import show_spans
 from hf_longseq.cli.options import (
     Parser,
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> None:
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
     if distributed.is_main():
-        show_plots(comparison.output_dir, comparison.results)
+        show_report(comparison.output_dir)
     if comparison.best is not None:
         head = (
             "Token" if (comparison.best / "config.json").read_text(encoding="utf-8").count("ForToken") else "Sequence"

@@ -3,7 +3,7 @@
 """Many runs: plan them, carry them out, collect their results, and write tables, figures and reports.
 
 Start reading at `execute.py` (`compare` and `spt`), then `plan.py` (which runs), `results.py` (from run folders to
-`results.json`) and `report_write.py` (from results to pages).
+`results.json`), `dataframe.py` (results as tables of pandas) and `write.py` (the report).
 """
 
 import importlib

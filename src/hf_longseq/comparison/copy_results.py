@@ -1,0 +1,89 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The small files of a comparison, fit to be committed: results, curves, settings and pictures; no weights.
+
+A report of such a folder says the same as one of the comparison itself.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_longseq.comparison.dataframe import CURVES, curves_of, find_folders, read_results, results_of
+from hf_longseq.comparison.results import RESULTS
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.run_folder import RESOLVED, read_json, refuse_links, write_whole
+
+# /home/me/x.csv, but not https://… or a/b/c
+ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
+
+
+def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: str | None = None) -> list[str]:
+    """Copy what can be committed of a comparison.
+
+    Args:
+        source: Output folder of `compare` or `spt`.
+        folder: A new folder, or one that holds an earlier copy of results of the same task.
+        name: Name of the results in reports; by default the task.
+
+    Returns:
+        Names of the written files.
+
+    Raises:
+        HfLongSeqError: If the source holds no result, or the folder holds something else.
+
+    Example:
+        >>> copy_results("runs/listops", "results/listops", name="ListOps, short")  # doctest: +SKIP
+    """
+    source, folder = Path(source), Path(folder)
+    if find_folders(source) != [source]:
+        raise HfLongSeqError(f"{source} holds several results folders: name one of them.")
+    (row,) = read_results([str(source)]).folders.to_dict("records")  # says what is wrong with it
+    results = results_of(source)
+    results |= {"name": name or row["name"]} if (name or row["name"]) != row["task"] else {}
+    results |= {"command": row["command"]} if row["command"] else {}
+    curves = read_json(source / CURVES) if (source / CURVES).is_file() else curves_of(source, results)
+    files = {RESULTS: (json.dumps(portable(results, source), indent=1, ensure_ascii=False) + "\n").encode()}
+    if curves:
+        lines = ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in curves.items())
+        files[CURVES] = f"{{\n{lines}\n}}\n".encode()
+    if (source / RESOLVED).is_file():
+        settings = portable(yaml.safe_load((source / RESOLVED).read_text("utf-8")), source)
+        files[RESOLVED] = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
+    refuse_links(source, "*.png")
+    files |= {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
+    _check_target(folder, source, row["task"])
+    for file, content in files.items():
+        write_whole(folder / file, content)
+    return list(files)
+
+
+def _check_target(folder: Path, source: Path, task: str) -> None:
+    """Only an earlier copy of the same task's results is replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise HfLongSeqError(f"{folder} is a file: name a folder.")
+    if folder.exists() and folder.resolve() == source.resolve():
+        raise HfLongSeqError(f"{folder} holds the results themselves: name another folder.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    held = results_of(folder)["task"] if (folder / RESULTS).is_file() else None
+    if held != task or (folder / "runs").exists():
+        what = f"results of {held!r}" if held and held != task else "files that are no copy of results"
+        raise HfLongSeqError(f"{folder} holds {what}: choose another folder for those of {task!r}.")
+
+
+def portable(content: Any, source: Path) -> Any:
+    """The same without paths of this machine: those in the source become relative, of others the name is left."""
+    if isinstance(content, dict):
+        return {key: portable(value, source) for key, value in content.items()}
+    if isinstance(content, list):
+        return [portable(value, source) for value in content]
+    if not isinstance(content, str):
+        return content
+    for spelled in {str(source.resolve()), str(source)}:
+        content = content.replace(f"{spelled}/", "") if len(spelled) > 1 else content
+    return ABSOLUTE.sub(r"\1", content)

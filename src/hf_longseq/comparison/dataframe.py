@@ -1,0 +1,266 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Results folders as tables of pandas: scores with a row per seed, curves with a row per evaluation.
+
+A results folder is the output folder of `compare` or `spt`, or one that keeps `results.json` and `curves.json` of it.
+What an older file does not record is missing here (NaN or None) and "not recorded" on the page.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from hf_longseq.comparison.arms import canonical, rank, settings_text
+from hf_longseq.comparison.plan import slug
+from hf_longseq.comparison.results import PLAN, RESULTS, collect
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import cleaned
+from hf_longseq.metrics import METRICS
+from hf_longseq.training.recipe import architectures_of
+from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved
+
+CURVES = "curves.json"
+# one arm of one comparison; `name` is the task, or the name that a results folder gives itself
+KEY = ["name", "arch", "labels", "protocol", "init"]
+COUNTS = [
+    "labels", "pretrain_examples", "pretrain_steps", "finetune_steps", "pretrain_epochs", "finetune_epochs", "flops",
+    "num_parameters", "wall_seconds", "evaluations", "converged",
+]  # fmt: skip
+# options of a task's loader that make it another task than the paper's
+SIZES = {"min_length", "max_length", "max_depth", "max_args", "size", "contour_length"}
+
+
+class Results(NamedTuple):
+    """What results folders say.
+
+    Attributes:
+        scores: A row per seed: folder, name, task, metric, arch, init (the arm), protocol, labels, seed, value,
+            validation, setting, and what a run cost.
+        curves: A row per evaluation: name, arch, init, labels, seed, step (of fine-tuning), value, pretrain_steps.
+        candidates: A row per setting that was tried: setting, validation, selected.
+        failed: Runs that failed, with the error, or are not finished (error None).
+        folders: A row per folder: name, task, metric, greater_is_better, command, environment.
+    """
+
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    candidates: pd.DataFrame
+    failed: pd.DataFrame
+    folders: pd.DataFrame
+
+
+def read_results(runs: Sequence[str]) -> Results:
+    """Read all results folders below the named ones.
+
+    Args:
+        runs: Folders, each optionally as NAME=FOLDER to give it a name on the page.
+
+    Raises:
+        HfLongSeqError: If a folder holds no result, a file cannot be understood, or two folders contradict each other.
+
+    Example:
+        >>> read_results(["results/demo"]).scores.groupby("init")["value"].mean()  # doctest: +SKIP
+    """
+    found: dict[Path, tuple[list, ...]] = {}
+    for word in runs:
+        name, equals, folder = word.partition("=")
+        name, folder = (name, Path(folder)) if equals and not Path(word).exists() else (None, Path(word))
+        folders = find_folders(folder)
+        if name and len(folders) > 1:
+            raise HfLongSeqError(f"{word} names {len(folders)} results folders: name each of them by itself.")
+        for one in folders:
+            found.setdefault(one.resolve(), _read(one, name))
+    tables = [pd.DataFrame([row for part in parts for row in part]) for parts in zip(*found.values(), strict=True)]
+    scores, curves, candidates, failed, folders = tables
+    if len(scores):
+        scores[COUNTS] = scores[COUNTS].apply(pd.to_numeric, errors="coerce")
+        scores = _merged(scores)
+    if len(candidates):  # those without a choice say nothing
+        choices = candidates.groupby(["name", "arch", "init", "labels"], dropna=False)["setting"].transform("nunique")
+        candidates = candidates[choices > 1]
+    return Results(scores, curves.drop_duplicates(), candidates, failed, folders)
+
+
+def find_folders(folder: Path) -> list[Path]:
+    """The folder itself if it holds results, else all below it that do, by name."""
+    if not folder.is_dir():
+        raise HfLongSeqError(f"there is no folder {folder}: name the output_dir of `compare` or `spt`.")
+    below = {path.parent for name in (RESULTS, PLAN) for path in folder.rglob(name)}
+    # what lies inside an output folder belongs to it
+    found = sorted(one for one in below if not any(parent in below for parent in one.parents))
+    if not found:
+        raise HfLongSeqError(
+            f"{folder} holds no results ({RESULTS}, or runs of `compare` or `spt`): name the folder of a comparison."
+        )
+    return found
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    """Content of `results.json`, or what it would be where the comparison has not written it yet."""
+    results = cleaned(read_json(folder / RESULTS) if (folder / RESULTS).is_file() else collect(folder))
+    if not isinstance(results, dict) or not {"task", "metric", "rows"} <= set(results):
+        raise HfLongSeqError(f"{folder / RESULTS} has no task, metric and rows: name another folder.")
+    return results
+
+
+def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
+    """Rows of the five tables of `Results`."""
+    results = results_of(folder)
+    settings = read_resolved(folder) or {}
+    metric = results["metric"]
+    known = (
+        METRICS[metric][1] if metric in METRICS else False if metric == "loss" else results.get("greater_is_better")
+    )
+    if not isinstance(known, bool):
+        raise HfLongSeqError(
+            f"it is not known whether {metric!r}, the metric of {folder}, is better when greater: "
+            f'add "greater_is_better": true or false to its {RESULTS}.'
+        )
+    one = {"folder": str(folder), "name": name or results.get("name") or results["task"], "task": results["task"]}
+    one |= {"metric": metric, "unit": results.get("unit"), "greater_is_better": known}
+    for row in results["rows"]:
+        _check(row, folder)
+    curves = read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results)
+    labels = {(row["arch"], row.get("fraction")): _labels(row) for row in results["rows"]}
+    resized = bool(SIZES & set(settings.get("data") or {}))
+    scores = [one | {"resized": resized} | score for row in results["rows"] for score in _scores(row)]
+    points = [
+        {"name": one["name"], **_identity(row), "seed": seed, "step": step, "value": values[index],
+         "pretrain_steps": curve["pretrain_steps"]}
+        for row in results["rows"] if (curve := curves.get(curve_key(row, results["rows"])))
+        for seed, values in zip(_seeds(row), curve["metric"], strict=False)
+        for index, step in enumerate(curve["steps"])
+    ]  # fmt: skip
+    tried = [
+        one | {
+            "arch": raw["arch"], "init": _init(raw, results["rows"]), "setting": settings_text(raw.get("grid") or {}),
+            "labels": labels.get((raw["arch"], raw.get("fraction")), raw.get("fraction")),
+            "validation": raw.get("validation_values") or [], "selected": bool(raw.get("selected")),
+        }
+        for raw in results.get("candidates") or ()
+    ]  # fmt: skip
+    failed = [{"name": one["name"], "run": str(raw.get("run")), "error": str(raw.get("error"))} for raw in
+              results.get("failed") or ()]  # fmt: skip
+    failed += [{"name": one["name"], "run": str(run), "error": None} for run in results.get("unfinished") or ()]
+    command = results.get("command") or _command(settings)
+    return scores, points, tried, failed, [one | {"command": command, "environment": results.get("environment") or {}}]
+
+
+def _check(row: Any, folder: Path) -> None:
+    if not isinstance(row, dict):
+        raise HfLongSeqError(f"{folder / RESULTS} has {row!r} for a row: restore the file, or run it again.")
+    where = f"{folder / RESULTS}, row {row.get('arch', '?')} {row.get('init', '?')}"
+    for key in ("arch", "init", "values"):
+        if not row.get(key):
+            raise HfLongSeqError(f"{where}: {key} is missing: restore the file, or run it again.")
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in row["values"]):
+        raise HfLongSeqError(
+            f"{where}: the values are {row['values']}, not all of them numbers: run those seeds again."
+        )
+
+
+def _labels(row: dict[str, Any]) -> Any:
+    """How many labels were used: a number of examples or, where that is not known, a share."""
+    return row["train_examples"] if row.get("train_examples") is not None else row.get("fraction")
+
+
+def _init(raw: dict[str, Any], rows: list[dict]) -> str:
+    """The arm; a candidate does not tell its objective, the rows of the same arm do."""
+    like = next((row for row in rows if (row["arch"], row["init"]) == (raw["arch"], raw["init"])), raw)
+    return canonical(raw["init"], like.get("objective"))
+
+
+def _identity(row: dict[str, Any]) -> dict[str, Any]:
+    init = canonical(row["init"], row.get("objective"))
+    return {"arch": row["arch"], "init": init, "protocol": row.get("protocol") or "", "labels": _labels(row)}
+
+
+def _seeds(row: dict[str, Any]) -> list[int]:
+    return row.get("seeds") or list(range(len(row["values"])))
+
+
+def _scores(row: dict[str, Any]) -> list[dict]:
+    """A row of `results.json` as one per seed."""
+    flags = row.get("converged")
+    flags = flags if isinstance(flags, list) else [flags] * len(row["values"])
+    shared = {name: row.get(name) for name in (*COUNTS, "scratch", "scratch_tied")} | _identity(row)
+    shared["setting"] = settings_text(row.get("grid") or {})
+    validation = row.get("validation_values") or [None] * len(row["values"])
+    subsets = row.get("subset_seeds") or [None] * len(row["values"])
+    columns = zip(_seeds(row), row["values"], validation, subsets, flags, strict=False)
+    return [
+        {**shared, "seed": seed, "value": value, "validation": score, "subset_seed": subset, "converged": converged}
+        for seed, value, score, subset, converged in columns
+    ]
+
+
+def curve_key(row: dict[str, Any], rows: list[dict]) -> str:
+    """Key of a row in `curves.json`; the fraction belongs to it only where there are several."""
+    several = len({one.get("fraction") for one in rows}) > 1 and row.get("fraction") is not None
+    return f"{slug(row['arch'])}-{slug(row['init'])}" + (f"-f{row['fraction']:g}" if several else "")
+
+
+def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """Content of `curves.json` from the histories of the runs; rows without histories are left out.
+
+    Returns:
+        {"<arch>-<init>[-f<fraction>]": {"steps": [...], "metric": [[value per step] per seed], "pretrain_steps": n}};
+        steps are those of fine-tuning, at which all seeds were scored.
+    """
+    key, curves = f"eval_{results['metric']}", {}
+    for row in results["rows"]:
+        paths = [folder / name / "history.json" for name in row.get("runs") or ()]
+        if paths and all(path.is_file() for path in paths):
+            scores = [{entry["step"]: entry[key] for entry in read_json(path) if key in entry} for path in paths]
+            steps = sorted(set.intersection(*map(set, scores)))
+            curves[curve_key(row, results["rows"])] = {
+                "steps": steps,
+                "metric": [[float(f"{one[step]:.5g}") for step in steps] for one in scores],
+                "pretrain_steps": row.get("pretrain_steps") or 0,
+            }
+    return curves
+
+
+def _command(settings: dict[str, Any]) -> str | None:
+    """The command of a comparison as far as its settings tell it."""
+    run = settings.get("run") or {}
+    if run.get("phase") not in ("compare", "spt"):
+        return None
+    words = [f"hf-longseq {run['phase']} --recipe {RESOLVED}"]
+    if run.get("archs") and run["archs"] != architectures_of(settings):
+        words.append(f"--archs {' '.join(run['archs'])}")
+    words += [f"--{key} {' '.join(map(str, run[key]))}" for key in ("seeds", "inits") if run.get(key)]
+    points = (f"{key}={','.join(map(str, values))}" for key, values in (run.get("grid") or {}).items())
+    words += [f"--grid {' '.join(points)}"] if run.get("grid") else []
+    if run.get("train_fractions"):
+        words.append(f"--train_fractions {','.join(map(str, run['train_fractions']))}")
+    return " ".join([*words, *(["--compute_tied"] if run.get("compute_tied") else [])])
+
+
+def _merged(scores: pd.DataFrame) -> pd.DataFrame:
+    """Every seed of an arm once, whichever folders hold it; tasks and architectures in the order of the folders.
+
+    Raises:
+        HfLongSeqError: If the same arm has two values for a seed, or two settings.
+    """
+    scores = scores.drop_duplicates([*KEY, "seed", "value"])
+    settings = scores.groupby(KEY, dropna=False)["setting"].transform("nunique")
+    twice = scores[scores.duplicated([*KEY, "seed"], keep=False) | (settings > 1)]
+    if len(twice):
+        one, other = (twice.iloc[place] for place in (0, -1))
+        raise HfLongSeqError(
+            f"contradictory results for {one['arch']}, {one['init']} on {one['name']} with {one['labels']} labels: "
+            f"{one['value']:.4g} in {one['folder']} and {other['value']:.4g} in {other['folder']}; leave one folder "
+            "out, or give it a name of its own with NAME=FOLDER."
+        )
+
+    def order(column: pd.Series) -> pd.Series:
+        places = {value: place for place, value in enumerate(dict.fromkeys(column))}
+        return column.map(
+            rank if column.name == "init" else places if column.name in ("name", "arch") else lambda x: x
+        )
+
+    return scores.sort_values(["name", "arch", "labels", "init", "seed"], key=order, kind="stable", ignore_index=True)

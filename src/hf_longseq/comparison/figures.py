@@ -1,0 +1,292 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The pictures of comparisons (needs matplotlib): gains, scores over the number of labels, learning curves.
+
+Each is drawn once and kept as PNG on white and as SVG, in which colours are variables of the page: light or dark.
+"""
+
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+from markupsafe import Markup
+
+from hf_longseq.comparison.arms import ARMS, GAIN, LOSS, SPARE, arch_label, arm, from_scratch, rank
+from hf_longseq.comparison.dataframe import Results
+from hf_longseq.comparison.plan import slug
+from hf_longseq.comparison.tables import Row, colour_of, labels_text, metric_text, number
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import html
+from hf_longseq.metrics import PERCENT
+
+INK, FAINT, RULE, PAPER = "#1f2328", "#656d76", "#dfe3e8", "#ffffff"
+# CSS variables of the page: value on light and on dark paper
+PALETTE = {
+    "ink": (INK, "#e6e9ee"), "faint": (FAINT, "#9aa4b2"), "rule": (RULE, "#30363f"), "paper": (PAPER, "#15191f"),
+    "gain": GAIN, "loss": LOSS, **{name: look.colours for name, look in ARMS.items()},
+    **{f"spare-{place}": colours for place, colours in enumerate(SPARE)},
+}  # fmt: skip
+STYLE = {
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.5, "svg.fonttype": "none",
+    "text.parse_math": False, "axes.edgecolor": RULE, "axes.linewidth": 0.8, "axes.labelcolor": FAINT,
+    "axes.grid": True, "axes.axisbelow": True, "axes.facecolor": "none", "figure.facecolor": "none",
+    "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "grid.color": RULE,
+    "xtick.major.size": 0, "ytick.major.size": 0, "xtick.labelcolor": FAINT, "ytick.labelcolor": FAINT,
+    "text.color": INK, "legend.frameon": False, "axes.titlesize": 9.5, "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+}  # fmt: skip
+MOST_ROWS = 12
+# where the gains stand beside the headline, in widths of its axis
+COLUMNS = (1.19, 1.42)
+
+
+class Figure(NamedTuple):
+    """A figure: its file name, what it shows, SVG for the page and PNG for everything else."""
+
+    name: str
+    caption: str
+    svg: Markup
+    png: bytes
+
+
+def report_figures(results: Results, means: pd.DataFrame, rows: Sequence[Row]) -> dict[str, list[Figure]]:
+    """The headline under "", and each name's figures: scores over labels, learning curves."""
+    found = {"": [headline(rows)]}
+    for name in dict.fromkeys(means["name"]):
+        curves = results.curves[results.curves["name"] == name] if len(results.curves) else results.curves
+        mine = means[means["name"] == name]
+        found[name] = [label_curves(mine), learning_curves(curves, mine)]
+    return {name: [figure for figure in figures if figure] for name, figures in found.items()}
+
+
+def headline(rows: Sequence[Row]) -> Figure | None:
+    """Scores of all arms, a line per row, with the gains over scratch and over equal budget beside them.
+
+    Of more than 12 rows, those with equal budget come first, then one per task and architecture, fewest labels first.
+    """
+    order = pd.DataFrame([(row.name, row.arch, row.gain is None, row.over_tied is None) for row in rows])
+    if not len(order):
+        return None
+    order["within"] = order.groupby([0, 1]).cumcount()
+    chosen = order.sort_values([2, 3, "within"], kind="stable").index[:MOST_ROWS]
+    chosen_rows = [rows[place] for place in sorted(chosen)]
+    some = f" The {MOST_ROWS} of {len(rows)} rows with the most to tell." if len(rows) > MOST_ROWS else ""
+    caption = (
+        "Test score: a large marker for the mean, a dot for each seed. Numbers: gain of self-pretraining over scratch "
+        f"and over equal budget, bold where the 95 % interval leaves out zero.{some}"
+    )
+    return _figure("headline", caption, lambda: _headline(chosen_rows))
+
+
+def _headline(rows: Sequence[Row]):
+    panels: dict[str, list[Row]] = {}
+    for row in rows:
+        panels.setdefault(metric_text(next(iter(row.arms.values()))), []).append(row)
+    heights = [1.6 * len(members) + len({row.name for row in members}) + 2.5 for members in panels.values()]
+    figure = _canvas(4.8, 0.23 * sum(heights) + 0.6)
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    inits = sorted({one["init"] for row in rows for one in row.arms.values()}, key=rank)
+    for axis, (text, members) in zip(axes, panels.items(), strict=True):
+        place, name = 0.0, None
+        for row in members:
+            words = [(arch_label(row.arch), INK), (labels_text(row.labels), FAINT)]
+            if row.name != name:
+                name, place = row.name, place - 0.3
+                _words(axis, 0, place, [(name, INK)], weight="bold")
+                place -= 1.0
+            _words(axis, 0, place, words)
+            _headline_row(axis, row, place - 0.75, inits)
+            place -= 1.65
+        axis.set_yticks([])
+        axis.set_ylim(place + 0.3, 0.6)
+        axis.margins(x=0.04)
+        axis.set_xlabel(text)
+        for x, heading in zip(COLUMNS, ("over\nscratch", "over equal\nbudget"), strict=True):
+            axis.annotate(heading, (x, 0.2), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=FAINT,
+                          fontsize=8.5)  # fmt: skip
+    _legend(figure, inits, lines=False)
+    return figure
+
+
+def _words(axis, x: float, place: float, words: Sequence[tuple[str, str]], **style) -> None:
+    """Words of several colours, one after the other, with paper behind them that keeps the grid off."""
+    box = {"facecolor": PAPER, "linewidth": 0, "pad": 1.0}
+    at = axis.annotate(words[0][0], (x, place), xycoords=("axes fraction", "data"), va="center", color=words[0][1],
+                       bbox=box, **style)  # fmt: skip
+    for text, colour in words[1:]:
+        at = axis.annotate(text, (1, 0), xycoords=at, xytext=(5, 0), textcoords="offset points", va="bottom",
+                           color=colour, fontsize=8.5, bbox=box)  # fmt: skip
+
+
+def _headline_row(axis, row: Row, place: float, inits: Sequence[str]) -> None:
+    factor = _factor(next(iter(row.arms.values())))
+    for one in row.arms.values():
+        look = arm(one["init"], inits)
+        hollow = from_scratch(one["init"])
+        axis.scatter([factor * value for value in one["values"]], [place] * one["n"], s=7, color=look.colours[0],
+                     alpha=0.45, linewidths=0, zorder=3)  # fmt: skip
+        axis.plot(factor * one["mean"], place, look.marker, ms=6.5, color=look.colours[0], zorder=4 if hollow else 5,
+                  mfc=PAPER if hollow else look.colours[0], mew=1.6 if hollow else 0)  # fmt: skip
+    for x, gain in zip(COLUMNS, (row.over_scratch, row.over_tied), strict=True):
+        kind = colour_of(gain)
+        axis.annotate(
+            "–" if gain is None else number(gain, "value", True), (x, place), xycoords=("axes fraction", "data"),
+            ha="right", va="center", weight="bold" if kind else "normal",
+            color={"gain": GAIN[0], "loss": LOSS[0]}.get(kind, FAINT),
+        )  # fmt: skip
+
+
+def label_curves(means: pd.DataFrame) -> Figure | None:
+    """Scores over the number of labels, a panel per architecture; None where there is only one number."""
+    means = means[means.groupby("arch")["labels"].transform("nunique") > 1]
+    if not len(means):
+        return None
+    name, text = means["name"].iloc[0], metric_text(means.iloc[0])
+    panels = {
+        arch_label(arch): {init: line.set_index("labels") for init, line in panel.groupby("init", sort=False)}
+        for arch, panel in means.groupby("arch", sort=False)
+    }
+
+    def finish(axis, lines: dict[str, pd.DataFrame]) -> None:
+        labels = sorted({count for line in lines.values() for count in line.index})
+        axis.set_xscale("log")
+        axis.set_xticks(labels, [f"{count:,g}" for count in labels])
+        axis.minorticks_off()
+
+    caption = f"{name}: score over the number of labels (logarithmic); mean over seeds, with its 95 % interval."
+    return _figure(f"labels-{slug(name).lower()}", caption,
+                   lambda: _lines(panels, _factor(means.iloc[0]), "labelled examples", text, finish))  # fmt: skip
+
+
+def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
+    """Validation scores over the labelled steps, with pretraining before step 0; None without curves."""
+    if not len(curves):
+        return None
+    name, text = means["name"].iloc[0], metric_text(means.iloc[0]).replace("test", "validation", 1)
+    places = {arch: place for place, arch in enumerate(means["arch"].unique())}
+    curves = curves.sort_values(["arch", "labels"], kind="stable", key=lambda column: column.replace(places))
+    panels, before = {}, {}
+    for (arch, labels), panel in curves.groupby(["arch", "labels"], dropna=False, sort=False):
+        title = f"{arch_label(arch)}, {labels_text(labels)}".removesuffix(", ")
+        panels[title] = {
+            init: line.groupby("step")["value"].agg(mean="mean", low="min", high="max")
+            for init, line in panel.groupby("init", sort=False)
+        }
+        before[title] = panel["pretrain_steps"].max()
+
+    def finish(axis, lines: dict[str, pd.DataFrame]) -> None:
+        steps = before[axis.get_title(loc="left")]
+        if steps:
+            axis.axvspan(-steps, 0, color=FAINT, alpha=0.1, linewidth=0, zorder=0)
+            axis.annotate("pretraining", (-steps / 2, 0.97), xycoords=("data", "axes fraction"), ha="center",
+                          va="top", color=FAINT, fontsize=8.5)  # fmt: skip
+        axis.margins(x=0.02)
+        axis.locator_params(axis="x", nbins=5)
+
+    caption = (
+        f"{name}: learning curves; mean over seeds, from the lowest to the highest. Steps with labels begin at 0, "
+        "pretraining lies before them."
+    )
+    factor = _factor(means.iloc[0])
+    return _figure(f"curves-{slug(name).lower()}", caption,
+                   lambda: _lines(panels, factor, "steps with labels", text, finish, band=True))  # fmt: skip
+
+
+# --- one style for all ---
+
+
+def _canvas(width: float, height: float):
+    from matplotlib.figure import Figure as Canvas
+
+    return Canvas(figsize=(width, height), layout="constrained")
+
+
+def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: bool = False):
+    """Panels of lines with common axes, at most two in a row, which a telephone can show.
+
+    Args:
+        panels: By title, by arm, a frame with mean, low and high over x, which is its index.
+        finish: Called with every axis and its lines.
+        band: Draw low to high as a band; else as bars.
+    """
+    wide = min(2, len(panels))
+    high = math.ceil(len(panels) / wide)
+    figure = _canvas(3.1 * wide + (1.2 if wide == 1 else 0), 2.2 * high + 0.7)
+    axes = figure.subplots(high, wide, squeeze=False, sharex=True, sharey=True)
+    inits = sorted({init for lines in panels.values() for init in lines}, key=rank)
+    for axis, (title, lines) in zip(axes.ravel(), panels.items(), strict=False):
+        axis.set_title(title)
+        axis.tick_params(labelbottom=True)
+        axis.set_xlabel(x)
+        for init, line in lines.items():
+            look, place = arm(init, inits), inits.index(init)
+            style = {"color": look.colours[0], "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
+            style["linestyle"] = ["-", "--", ":", "-."][place % 4] if "@" in init else "-"
+            mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
+            if band:
+                axis.plot(line.index, mean, **style)
+                axis.fill_between(line.index, low, top, color=look.colours[0], alpha=0.14, linewidth=0)
+            else:  # arms stand beside each other, so that none hides another one's interval
+                beside = line.index * 1.05 ** (place - len(inits) / 2)
+                axis.errorbar(beside, mean, [(mean - low).fillna(0), (top - mean).fillna(0)], elinewidth=1, **style)
+        finish(axis, lines)
+    for axis in axes.ravel()[len(panels) :]:
+        axis.remove()
+    for row in axes:
+        row[0].set_ylabel(y)
+    _legend(figure, inits)
+    return figure
+
+
+def _factor(row: pd.Series) -> float:
+    return 100.0 if row["metric"] in PERCENT else 1.0
+
+
+def _legend(figure, inits: Sequence[str], lines: bool = True) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for init in inits:
+        look = arm(init, inits)
+        hollow = from_scratch(init) and not lines
+        handles.append(
+            Line2D([], [], color=look.colours[0], marker=look.marker, linestyle="-" if lines else "none",
+                   mfc=PAPER if hollow else look.colours[0], mew=1.6 if hollow else 0, ms=4 if lines else 6.5)
+        )  # fmt: skip
+    figure.legend(handles, [arm(init, inits).label for init in inits], loc="outside upper left", ncols=2)
+
+
+def _figure(name: str, caption: str, draw_one: Callable) -> Figure:
+    """Draw; the same results give the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
+        figure = draw_one()
+        page, picture = io.StringIO(), io.BytesIO()
+        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(page, format="svg", bbox_inches="tight", pad_inches=0.05, metadata=nothing)
+        figure.savefig(picture, format="png", dpi=150, bbox_inches="tight", pad_inches=0.15, facecolor=PAPER,
+                       metadata={"Software": None})  # fmt: skip
+    return Figure(name, caption, _inline_svg(page.getvalue(), caption), picture.getvalue())
+
+
+def _inline_svg(text: str, words: str) -> Markup:
+    """An SVG that can stand in a page: no header, no fixed size, colours and font of the page."""
+    text = text[text.index("<svg") :]
+    found = re.search(r'width="([\d.]+)pt" height="[\d.]+pt" viewBox="([^"]+)"', text)
+    if found is None:
+        raise HfLongSeqError("matplotlib wrote an SVG without a size: install a version from 3.8 on.")
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{found[2]}" '
+        f'style="max-width:{float(found[1]) * 1.6:.0f}px" role="img" aria-label="{html(words)}">'
+    )
+    text = re.sub(r"<svg[^>]*>", lambda _: head, text, count=1)
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\n?", "", text, flags=re.S)
+    text = re.sub(r'<g id="[^"]+"/>', "", text)
+    text = re.sub(r'<g id="[^"]+">', "<g>", text)
+    for name, (light, _) in PALETTE.items():
+        text = text.replace(light, f"var(--{name})")
+    return Markup(re.sub(r"\n\s*", "\n", text).strip())

@@ -1,0 +1,283 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a report: frames of text, which `write.py` sets as HTML, Markdown and LaTeX.
+
+A cell may have a second line, set smaller: a mean and its interval, a verdict and its reason.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import yaml
+
+from hf_longseq.comparison.arms import arch_label, arm, canonical, from_scratch, is_tied, settings_text, split_name
+from hf_longseq.comparison.dataframe import KEY, Results
+from hf_longseq.comparison.statistics import partners
+from hf_longseq.metrics import PERCENT
+
+PAPER = Path(__file__).parent / "paper_numbers.yaml"
+NONE, UNKNOWN = "–", "not recorded"
+
+
+class Table(NamedTuple):
+    """A table of at most 8 columns: its name and caption, its cells, and of each row the colour and the bold cell."""
+
+    name: str
+    caption: str
+    cells: pd.DataFrame
+    colours: list[str] = []
+    bold: list[str] = []
+
+
+class Row(NamedTuple):
+    """A line of a task's table: one architecture, number of labels, protocol and variant of pretraining.
+
+    Attributes:
+        arms: By heading (scratch, equal budget, masked, ...), rows of `arm_means`.
+        over_tied, over_scratch: Gains of the arm that validation prefers; None where there is no such partner.
+    """
+
+    name: str
+    arch: str
+    labels: float
+    arms: dict[str, pd.Series]
+    over_tied: pd.Series | None
+    over_scratch: pd.Series | None
+
+    @property
+    def gain(self) -> pd.Series | None:
+        """The gain over equal budget; where that was not run, over scratch."""
+        return self.over_scratch if self.over_tied is None else self.over_tied
+
+
+def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
+    """All lines of all tasks' tables, in the order of `means`."""
+    rows = []
+    for key, block in means.groupby(["name", "arch", "labels"], sort=False, dropna=False):
+        scratch = block["init"].map(from_scratch)
+        bases = {row["init"]: row for _, row in block[scratch].iterrows()}
+        variants = block["init"].map(lambda init: settings_text(split_name(init)[1]))
+        for _, arms in [*block[~scratch].groupby(["protocol", variants[~scratch]], sort=False)] or [("", block[:0])]:
+            found = [row for _, row in arms.iterrows()]
+            against = dict.fromkeys(base for one in found for base in partners(one, bases)) or bases
+            by_heading = {arm(base).heading: bases[base] for base in reversed(list(against))}
+            by_heading |= {arm(one["init"], means["init"]).heading: one for one in found}
+            rows.append(Row(*key, by_heading, *_preferred(arms, gains)))
+    return rows
+
+
+def _preferred(arms: pd.DataFrame, gains: pd.DataFrame) -> tuple[pd.Series | None, pd.Series | None]:
+    """Gains over equal budget and over scratch of the arm with the model of its partner that validation prefers."""
+    mine = gains.merge(arms[[*KEY, "validation"]], on=KEY) if len(gains) and len(arms) else gains[:0]
+    if not len(mine):
+        return None, None
+    mine["like"] = (mine["reason"] != "models differ").groupby(mine["init"]).transform("all")
+    mine["validation"] *= mine["greater_is_better"].map({True: 1, False: -1})
+    mine = mine.sort_values(["like", "validation"], ascending=False, kind="stable")
+    mine = mine[mine["init"] == mine["init"].iloc[0]]
+    tied = mine["against"].map(is_tied)
+    return tuple(None if not len(one) else one.iloc[0] for one in (mine[tied], mine[~tied]))
+
+
+def task_table(name: str, rows: list[Row], inits: Iterable[str]) -> Table:
+    """What each architecture reaches with each number of labels, from scratch and self-pretrained, and the gain."""
+    cells, mine = [], [row for row in rows if row.name == name]
+    for row in mine:
+        cell = {"model": f"{arch_label(row.arch)}\n{_what(row)}"}
+        cell |= {heading: score(one) for heading, one in row.arms.items()}
+        cell |= {"gain": NONE, "converged": _converged(row.arms), "verdict": NONE}
+        if row.gain is not None:
+            over = "" if row.over_tied is not None else " over scratch"
+            cell["gain"] = f"{number(row.gain, 'value', True)}\n{interval(row.gain)}{over}"
+            cell["verdict"] = f"{row.gain['verdict']}\n{row.gain['reason']}".strip()
+        cells.append(cell)
+    frame = pd.DataFrame(cells)
+    first, last = ["model", "scratch", "equal budget", "masked", "causal"], ["gain", "converged", "verdict"]
+    first = [column for column in first if column in frame]
+    frame = frame[[*first, *(column for column in frame if column not in (*first, *last)), *last]].fillna(NONE)
+    bold = ["" if row.gain is None else arm(row.gain["init"], inits).heading for row in mine]
+    caption = metric_text(next(iter(mine[0].arms.values())))
+    return Table("results", caption, frame, [colour_of(row.gain) for row in mine], bold)
+
+
+def gains_table(name: str, gains: pd.DataFrame) -> Table:
+    """Every self-pretrained arm against every partner from scratch, with its test."""
+    mine = gains[gains["name"] == name] if len(gains) else gains
+    rows = [
+        {
+            "model": f"{arch_label(row['arch'])}\n{labels_text(row['labels'])}",
+            "arm": _arm_text(row, gains["init"]),
+            "against": arm(row["against"]).label,
+            "gain": f"{number(row, 'value', True)}\n{interval(row)}",
+            "seeds": f"{row['n']}\n{'paired' if row['paired'] else ''}",
+            "p": p_text(row["p"]),
+            "p, corrected": p_text(row["p_holm"]),
+            "verdict": f"{row['verdict']}\n{row['reason']}" if is_tied(row["against"]) else NONE,
+        }
+        for _, row in mine.iterrows()
+    ]
+    tests = gains["p"].count() if len(gains) else 0
+    caption = f"Every gain with its 95 % interval and t-test; corrected by Holm for the {tests} of the page"
+    return Table("gains", caption, pd.DataFrame(rows), [colour_of(row) for _, row in mine.iterrows()])
+
+
+def arms_table(name: str, means: pd.DataFrame) -> Table:
+    """Every arm with its score, interval and budget."""
+
+    def both(row: pd.Series, key: str) -> str:
+        pretraining, labelled = (row[f"{phase}_{key}"] for phase in ("pretrain", "finetune"))
+        return f"{compact(pretraining)} + {compact(labelled)}" if pretraining else compact(labelled)
+
+    rows = [
+        {
+            "model": f"{arch_label(row['arch'])}\n{labels_text(row['labels'])}",
+            "arm": f"{_arm_text(row, means['init'])}\n{row['setting']}",
+            "score": score(row),
+            "seeds": f"{row['n']}\n{compact(row['evaluations'])} evaluations",
+            "inputs read": f"{count(row['pretrain_examples'])}\n{row['protocol']}",
+            "steps": f"{both(row, 'steps')}\n{both(row, 'epochs')} epochs",
+            "FLOPs": f"{compact(row['flops'])}\n{count(row['num_parameters'])} parameters",
+            "converged": _converged({"": row}),
+        }
+        for _, row in means[means["name"] == name].iterrows()
+    ]
+    return Table("arms", "Every arm: mean ± deviation, 95 % interval, and what one run cost", pd.DataFrame(rows))
+
+
+def candidates_table(candidates: pd.DataFrame) -> Table:
+    """Settings that were tried, with their validation scores; the chosen one is bold."""
+    rows = []
+    for _, row in candidates.iterrows():
+        values = [number({**row, "value": value}, "value") for value in row["validation"]]
+        mean = number({**row, "value": sum(row["validation"]) / len(values)}, "value") if values else NONE
+        rows.append({
+            "task": row["name"], "model": f"{arch_label(row['arch'])}\n{labels_text(row['labels'])}",
+            "arm": arm(row["init"]).label, "setting": row["setting"] or NONE,
+            "validation": f"{mean}\n{', '.join(values)}", "chosen": "yes" if row["selected"] else "",
+        })  # fmt: skip
+    bold = ["setting" if selected else "" for selected in candidates.get("selected", ())]
+    return Table("candidates", "Settings that were tried; validation chooses", pd.DataFrame(rows), bold=bold)
+
+
+def failed_table(failed: pd.DataFrame) -> Table:
+    """Runs that failed, and those that are not finished."""
+    cells = failed.fillna("not finished").set_axis(["task", "run", "reason"], axis=1) if len(failed) else failed
+    return Table("failed", "Runs that failed or are not finished", cells)
+
+
+def origin_table(results: Results) -> Table:
+    """The command of every results folder, and what it ran on."""
+
+    def said(environment: dict, *keys: str) -> str:
+        parts = (environment.get(key) for key in keys)
+        return ", ".join(str(part)[:48] for part in parts if part) or UNKNOWN
+
+    rows = [
+        {
+            "folder": row["folder"],
+            "command": row["command"] or UNKNOWN,
+            "software": said(row["environment"], "hf_longseq", "commit", "torch", "transformers"),
+            "machine": said(row["environment"], "gpu", "cpu", "cpu_count"),
+        }
+        for _, row in results.folders.iterrows()
+    ]
+    return Table("origin", "Where the numbers come from", pd.DataFrame(rows))
+
+
+def paper_note(name: str, means: pd.DataFrame) -> str | None:
+    """What the paper prints for a task at full size."""
+    mine = means[means["name"] == name]
+    task = mine["task"].iloc[0]
+    content = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
+    found = [
+        f"{arch_label(row['arch'])} {arm(canonical(row['init'], None)).label} {row['values'][task]}"
+        for row in content["rows"]
+        if task in row["values"] and row["arch"] in set(mine["arch"])
+    ]
+    if mine["resized"].any() or not found:
+        return None
+    return f"The paper, at full size and with one run each: {'; '.join(found)} ({content['paper']})."
+
+
+# --- cells ---
+
+
+def metric_text(row: pd.Series) -> str:
+    """The metric with its unit and direction."""
+    unit = "%" if row["metric"] in PERCENT else row["unit"]
+    better = "" if row["greater_is_better"] else " (smaller is better)"
+    return f"test {row['metric']}{f', {unit}' if unit else ''}{better}"
+
+
+def number(row: pd.Series | dict, key: str, sign: bool = False) -> str:
+    """A score or gain with the digits that it deserves, shares in percent."""
+    value = row[key] * (100.0 if row["metric"] in PERCENT else 1.0)
+    digits = 1 if row["metric"] in PERCENT or abs(value) >= 100 else 3
+    return f"{value:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+
+
+def interval(gain: pd.Series) -> str:
+    """The 95 % interval of a gain; "" for one seed."""
+    return f"{number(gain, 'low', True)} to {number(gain, 'high', True)}" if gain["n"] > 1 else ""
+
+
+def score(row: pd.Series) -> str:
+    """Mean ± standard deviation, and the 95 % interval of the mean."""
+    if row["n"] < 2:
+        return number(row, "mean")
+    return f"{number(row, 'mean')} ± {number(row, 'std')}\n{number(row, 'low')} to {number(row, 'high')}"
+
+
+def colour_of(gain: pd.Series | None) -> str:
+    """gain, loss, or "" within the noise."""
+    return "" if gain is None else "gain" if gain["low"] > 0 else "loss" if gain["high"] < 0 else ""
+
+
+def labels_text(labels: float) -> str:
+    """How many labels."""
+    if pd.isna(labels):
+        return ""
+    return f"{labels:,.0f} labels" if labels > 1 else f"{100 * labels:g} % of the labels"
+
+
+def p_text(p: float) -> str:
+    """A p-value with three digits."""
+    return NONE if pd.isna(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def count(value: float) -> str:
+    """A whole number, or that it is not recorded."""
+    return UNKNOWN if pd.isna(value) else f"{value:,.0f}"
+
+
+def compact(value: float) -> str:
+    """Three digits and a prefix: 1.3 P, 12.5 k."""
+    if pd.isna(value):
+        return UNKNOWN
+    for limit, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= limit:
+            return f"{value / limit * (10 if letter == 'k' else 1):.3g} {letter}"
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+def _what(row: Row) -> str:
+    """Labels, inputs that pretraining read, protocol, variant."""
+    arms = [one for one in row.arms.values() if not from_scratch(one["init"])]
+    read = {count(one["pretrain_examples"]) for one in arms} - {UNKNOWN}
+    words = [labels_text(row.labels), f"{' / '.join(sorted(read))} inputs" if read else ""]
+    words += [arms[0]["protocol"], settings_text(split_name(arms[0]["init"])[1])] if arms else []
+    return ", ".join(word for word in words if word)
+
+
+def _arm_text(row: pd.Series, inits: pd.Series) -> str:
+    return arm(row["init"], inits).label + (f", {row['protocol']}" if row["protocol"] else "")
+
+
+def _converged(arms: dict[str, pd.Series]) -> str:
+    known = {heading: row["converged"] for heading, row in arms.items() if not pd.isna(row["converged"])}
+    if not known:
+        return UNKNOWN
+    lacking = [heading for heading, converged in known.items() if not converged]
+    return f"no\n{', '.join(lacking)}" if lacking else "yes"

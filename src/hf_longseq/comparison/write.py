@@ -1,0 +1,214 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A report of comparisons: report.md, report.tex, report.json and a page, report.html, that needs no other file.
+
+Everything comes from `results.json` and `curves.json`, so the same files give the same report to the byte.
+"""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from hf_longseq.comparison import tables
+from hf_longseq.comparison.dataframe import Results, read_results
+from hf_longseq.comparison.figures import PALETTE, Figure, report_figures
+from hf_longseq.comparison.plan import slug
+from hf_longseq.comparison.statistics import arm_means, gains
+from hf_longseq.comparison.tables import Table
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import latex, markdown, render
+from hf_longseq.training.run_folder import write_whole
+from hf_longseq.version import __version__
+
+TEMPLATE = Path(__file__).parent / "templates" / "report.html.jinja"
+JSON, WRITER = "report.json", "hf-longseq report"
+READING = (
+    "Scores are means ± standard deviation over the seeds, with the 95 % interval of the mean below. Equal budget: "
+    "from scratch, with the budget of pretraining given to the labels. Masked, causal: self-pretrained, then "
+    "fine-tuned. The gain is that of the arm in bold, chosen by validation, over equal budget, or over scratch where "
+    "that was not run; positive is better.",
+    "A verdict (shown, not shown) takes an equal-budget arm of the same model that has converged below its ceiling, "
+    "and five seeds; otherwise the question is open, with the first reason below the word.",
+)
+
+
+class Report(NamedTuple):
+    """A written report: its folder, the files in it, and what it lacks (a sentence, or None)."""
+
+    output_dir: Path
+    files: list[str]
+    lacks: str | None
+
+
+class Section(NamedTuple):
+    """A part of the report: a task, or what stands at the end; `more` is folded on the page."""
+
+    title: str
+    notes: list[str]
+    tables: list[Table] = []
+    figures: list[Figure] = []
+    more: list[Table] = []
+    more_figures: list[Figure] = []
+
+
+def write_report(
+    runs: Sequence[str | os.PathLike], output_dir: str | os.PathLike, *, command: str | None = None
+) -> Report:
+    """Read results folders, and write their report.
+
+    Args:
+        runs: Output folders of `compare` or `spt`, or folders with several below; NAME=FOLDER gives one a name.
+        output_dir: A new folder, or one whose files of the same names a report wrote.
+        command: The command line, told in the report.
+
+    Raises:
+        HfLongSeqError: If a folder holds no result, results contradict each other, or a file is not ours to replace.
+
+    Example:
+        >>> write_report(["runs/listops"], "runs/listops/report").files  # doctest: +SKIP
+    """
+    results = read_results([str(run) for run in runs])
+    means = arm_means(results.scores) if len(results.scores) else results.scores
+    found = gains(means) if len(means) else means
+    parts, figures, lacks = sections(results, means, found, command)
+    names = list(dict.fromkeys(results.folders["name"]))
+    title = names[0] if len(names) == 1 else "What self-pretraining gains"
+    content = {
+        "written_by": WRITER, "version": __version__, "command": command,
+        **{name: json.loads(table.to_json(orient="records", double_precision=15)) for name, table in
+           (("rows", means), ("gains", found), *results._asdict().items()) if name not in ("scores", "curves")},
+    }  # fmt: skip
+    files = {
+        "report.md": _markdown(title, parts),
+        "report.tex": _latex(parts),
+        "report.html": render(TEMPLATE, title=title, sections=parts, palette=PALETTE, version=__version__, slug=slug),
+    }
+    pictures = {f"figures/{figure.name}.png": figure.png for figure in figures}
+    content["files"] = [JSON, *files, *pictures]
+    written = {JSON: json.dumps(content, indent=1, ensure_ascii=False) + "\n", **files, **pictures}
+    _replace(
+        Path(output_dir), {name: text.encode() if isinstance(text, str) else text for name, text in written.items()}
+    )
+    return Report(Path(output_dir), content["files"], lacks)
+
+
+def report_comparison(output_dir: str | os.PathLike, command: str) -> Report:
+    """Write the report of one comparison into its folder, and `results.png` and `learning_curves.png` beside it.
+
+    Raises:
+        HfLongSeqError: As for `write_report`.
+    """
+    output_dir = Path(output_dir)
+    report = write_report([output_dir], output_dir / "report", command=command)
+    for kind, name in (("headline", "results.png"), ("curves-", "learning_curves.png")):
+        for file in (file for file in report.files if file.startswith(f"figures/{kind}")):
+            write_whole(output_dir / name, (report.output_dir / file).read_bytes())
+    return report
+
+
+def sections(
+    results: Results, means: pd.DataFrame, found: pd.DataFrame, command: str | None
+) -> tuple[list[Section], list[Figure], str | None]:
+    """The parts of a report, its figures, and what it lacks."""
+    figures, lacks, parts = {}, None, [Section("How to read it", ["No run has finished yet."])]
+    if len(means):
+        rows = tables.comparison_rows(means, found)
+        try:
+            figures = report_figures(results, means, rows)
+        except ImportError:
+            lacks = "no pictures: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again"
+        parts = [Section("Gains", [*READING, _significant(found)], figures=figures.get("", []))]
+        for name in dict.fromkeys(means["name"]):
+            drawn = {figure.name.split("-")[0]: figure for figure in figures.get(name, [])}
+            notes = [note for note in [tables.paper_note(name, means)] if note]
+            main = tables.task_table(name, rows, means["init"])
+            more = [tables.gains_table(name, found), tables.arms_table(name, means)]
+            at_once, later = ([drawn[kind]] if kind in drawn else [] for kind in ("labels", "curves"))
+            parts.append(Section(name, notes, [main], at_once, [one for one in more if len(one.cells)], later))
+    ends = [tables.failed_table(results.failed), tables.candidates_table(results.candidates)]
+    ends = [one for one in ends if len(one.cells)]
+    notes = [f"The command of this report: {command}"] if command else []
+    parts.append(Section("Where the numbers come from", notes, ends, more=[tables.origin_table(results)]))
+    return parts, [figure for some in figures.values() for figure in some], lacks
+
+
+def _significant(found: pd.DataFrame) -> str:
+    if not len(found):
+        return "No self-pretrained arm stands beside one from scratch."
+    tests, plain, corrected = found["p"].count(), (found["p"] < 0.05).sum(), (found["p_holm"] < 0.05).sum()
+    return (
+        f"This page makes {tests} comparison{'s' if tests != 1 else ''}: {plain} with p < 0.05, {corrected} after "
+        "Holm's correction for their number. Arms that share seeds and labelled subsets are compared in pairs of "
+        "seeds (t-test of the differences), others by Welch's t-test."
+    )
+
+
+def _markdown(title: str, parts: Sequence[Section]) -> str:
+    lines = [f"# {markdown(title)}", ""]
+    for part in parts:
+        lines += [f"## {markdown(part.title)}", ""]
+        for note in part.notes:
+            lines += [markdown(note), ""]
+        for table in (*part.tables, *part.more):
+            lines += [f"**{markdown(table.caption)}**", "", *_markdown_table(table), ""]
+        for figure in (*part.figures, *part.more_figures):
+            lines += [f"![{markdown(figure.caption)}](figures/{figure.name}.png)", ""]
+    return "\n".join([*lines, f"Written by `hf-longseq report` {__version__}.", ""])
+
+
+def _markdown_table(table: Table) -> list[str]:
+    def cell(text: str, bold: bool) -> str:
+        first, *second = [markdown(line) for line in str(text).split("\n") if line] or [""]
+        return "<br>".join([f"**{first}**" if bold else first, *second])
+
+    columns = list(table.cells)
+    bold = table.bold or [""] * len(table.cells)
+    rows = [
+        [cell(text, column == strong) for column, text in zip(columns, row, strict=True)]
+        for row, strong in zip(table.cells.itertuples(index=False), bold, strict=True)
+    ]
+    lines = [[markdown(column) for column in columns], ["---"] * len(columns), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _latex(parts: Sequence[Section]) -> str:
+    text = [f"% Tables of hf-longseq report {__version__}. In the preamble: \\usepackage{{booktabs}}\n"]
+    for place, part in enumerate(parts):
+        for table in (*part.tables, *part.more):
+            if table.name in ("origin", "failed"):
+                continue
+            cells = table.cells.map(lambda cell: latex(str(cell).split("\n")[0])).rename(columns=latex)
+            words = {"caption": latex(f"{part.title}: {table.caption}"), "label": f"tab:{table.name}-{place}"}
+            columns = "l" + "r" * (len(cells.columns) - 1)
+            text.append(cells.to_latex(index=False, column_format=columns, position="htbp", **words))
+    return "\n".join(text)
+
+
+def _replace(folder: Path, files: dict[str, bytes]) -> None:
+    """Write the files, each whole or not at all; those of an earlier report that are not needed any more go away."""
+    if folder.exists() and not folder.is_dir():
+        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
+    ours = _earlier(folder)
+    for name in files:
+        if (folder / name).exists() and name not in ours:
+            raise HfLongSeqError(f"{folder / name} was not written by a report: choose another --output_dir.")
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    for name in ours - set(files):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _earlier(folder: Path) -> set[str]:
+    """Files of the report that a folder holds."""
+    try:
+        found = json.loads((folder / JSON).read_text(encoding="utf-8"))
+        names = {str(name) for name in found["files"]} if found["written_by"] == WRITER else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    # whoever wrote that list chooses no other file of the folder
+    return {name for name in names if re.fullmatch(r"(report|curves)\.[a-z]+|figures/[\w.-]+\.png", name)}

@@ -1,0 +1,98 @@
+"""Means, intervals, gains and verdicts, against numbers of a statistics table."""
+
+import pandas as pd
+import pytest
+
+from hf_longseq.comparison.dataframe import read_results
+from hf_longseq.comparison.statistics import arm_means, difference, gains, holm
+from results_folders import fair, folder_of, row
+
+
+def gains_of(folder, rows, **more):
+    return gains(arm_means(read_results([folder_of(folder, rows, **more)]).scores))
+
+
+def arm_of(values, seeds=None, greater=True):
+    seeds = list(range(len(values))) if seeds is None else seeds
+    return pd.Series({"values": values, "seeds": seeds, "subset_seed": seeds, "greater_is_better": greater})
+
+
+def test_a_mean_has_the_interval_of_student(tmp_path):
+    means = arm_means(
+        read_results([folder_of(tmp_path, [row(values=(0.4, 0.5, 0.6)), row("dlr", values=(0.9,))])]).scores
+    )
+    first, single = (means.iloc[place] for place in (0, 1))
+    assert (first["mean"], first["std"]) == (pytest.approx(0.5), pytest.approx(0.1))
+    assert first["high"] - first["mean"] == pytest.approx(4.3027 * 0.1 / 3**0.5, abs=1e-4)
+    assert pd.isna(single["low"]) and pd.isna(single["std"])
+
+
+def test_arms_with_the_same_seeds_are_compared_in_pairs_and_others_by_welch():
+    one, other = [0.95, 0.94, 0.96], [0.5, 0.6, 0.4]
+    paired = difference(arm_of(one), arm_of(other))
+    assert paired["paired"] and paired["value"] == pytest.approx(0.45)
+    # differences 0.45, 0.34, 0.56: standard error 0.0635, t(2) = 7.086
+    assert paired["p"] == pytest.approx(0.0193, abs=1e-4)
+    assert paired["high"] - paired["value"] == pytest.approx(4.3027 * 0.11 / 3**0.5, abs=1e-4)
+    welch = difference(arm_of(one), arm_of(other, seeds=[3, 4, 5]))
+    assert not welch["paired"] and welch["p"] == pytest.approx(0.01539, abs=1e-4)
+    assert welch["high"] - welch["value"] == pytest.approx(0.24502, abs=1e-4)
+
+
+def test_one_seed_has_no_p_value_and_no_noise_is_no_error():
+    assert pd.isna(difference(arm_of([0.9]), arm_of([0.1, 0.2]))["p"])
+    assert difference(arm_of([0.5, 0.5]), arm_of([0.4, 0.4]))["p"] == 0
+    assert difference(arm_of([0.5, 0.5]), arm_of([0.5, 0.5]))["p"] == 1
+
+
+def test_a_smaller_error_is_a_gain():
+    assert difference(arm_of([1.0, 1.1], greater=False), arm_of([2.0, 2.1], greater=False))["value"] == pytest.approx(
+        1
+    )
+
+
+def test_holm_multiplies_the_smallest_most():
+    assert holm(pd.Series([0.01, 0.04, None, 0.03])).round(3).tolist()[:2] == [0.03, 0.06]
+    assert holm(pd.Series([0.5, 0.6])).max() == 1.0
+
+
+HIGH, LOW, NEAR = [0.8, 0.81, 0.82, 0.8, 0.79], [0.6, 0.62, 0.61, 0.6, 0.63], [0.61, 0.61, 0.6, 0.62, 0.62]
+CEILING = [0.97, 0.98, 0.97, 0.96, 0.97]
+
+
+@pytest.mark.parametrize(
+    "rows, verdict, reason",
+    [
+        (fair(HIGH, LOW), "shown", ""),
+        (fair(NEAR, LOW), "not shown", ""),
+        (fair(LOW, HIGH), "not shown", ""),
+        (fair(CEILING[::-1], CEILING), "open", "at its ceiling"),
+        (fair(HIGH[:4], LOW[:4]), "open", "4 seeds"),
+        (fair(HIGH, LOW, converged=False), "open", "not converged"),
+        (fair(HIGH, LOW, converged=None), "open", "convergence not recorded"),
+        ([row(values=LOW), row(init="scratch-tied", values=LOW, finetune_steps=70),
+          row(init="spt-causal", values=HIGH)], "open", "models differ"),
+        ([row(values=LOW), row(init="scratch-tied", values=LOW, finetune_steps=90),
+          row(init="spt-masked", values=HIGH)], "open", "budgets differ"),
+        ([row(values=LOW), row(init="spt-masked", values=HIGH)], "open", "no equal budget"),
+    ],
+)  # fmt: skip
+def test_a_verdict_takes_a_converged_partner_of_equal_budget_below_its_ceiling_and_five_seeds(
+    tmp_path, rows, verdict, reason
+):
+    last = gains_of(tmp_path, rows).iloc[-1]
+    assert (last["verdict"], last["reason"]) == (verdict, reason)
+
+
+def test_an_arm_stands_against_the_partners_that_it_names(tmp_path):
+    one = {"scratch": "scratch@direction=one", "scratch_tied": ["scratch-tied@epochs", "scratch-tied@flops"]}
+    inits = ["scratch", "scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops", "scratch-tied@steps"]
+    found = gains_of(tmp_path, [*(row(init=init) for init in inits), row(init="spt-causal@direction=one", **one)])
+    assert list(found["against"]) == ["scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops"]
+    assert found["p_holm"].ge(found["p"]).all()
+
+
+def test_the_correction_counts_every_comparison_of_the_page(tmp_path):
+    rows = [*fair(HIGH, LOW), *fair(HIGH, LOW, arch="dlr")]
+    found = gains_of(tmp_path, rows)
+    assert len(found) == 4 and found["p_holm"].min() == pytest.approx(4 * found["p"].min())

@@ -1,0 +1,95 @@
+"""The tables of a report: at most eight columns, every row with its gain, convergence and verdict."""
+
+import pytest
+
+from hf_longseq.comparison.dataframe import read_results
+from hf_longseq.comparison.statistics import arm_means, gains
+from hf_longseq.comparison.tables import (
+    arms_table,
+    compact,
+    comparison_rows,
+    gains_table,
+    p_text,
+    paper_note,
+    task_table,
+)
+from results_folders import fair, folder_of, row
+
+HIGH, LOW = [0.8, 0.81, 0.82, 0.8, 0.79], [0.6, 0.62, 0.61, 0.6, 0.63]
+
+
+def tables_of(folder, rows, **more):
+    means = arm_means(read_results([folder_of(folder, rows, **more)]).scores)
+    found, name = gains(means), means["name"].iloc[0]
+    return (
+        task_table(name, comparison_rows(means, found), means["init"]),
+        gains_table(name, found),
+        arms_table(name, means),
+    )
+
+
+def test_a_row_per_architecture_and_number_of_labels(tmp_path):
+    rows = [*fair(HIGH, LOW), *fair(LOW, HIGH, train_examples=100), row("dlr")]
+    table, _, _ = tables_of(tmp_path, [*rows, row(init="spt-causal", values=LOW)])
+    assert list(table.cells) == [
+        "model",
+        "scratch",
+        "equal budget",
+        "masked",
+        "causal",
+        "gain",
+        "converged",
+        "verdict",
+    ]
+    assert [cell.split("\n") for cell in table.cells["model"]] == [
+        ["S4", "100 labels"], ["S4", "1,000 labels"], ["DLR", "1,000 labels"]
+    ]  # fmt: skip
+    first, second = (table.cells.iloc[place] for place in (0, 1))
+    assert first["gain"].startswith("−19.2\n−") and second["gain"].startswith("+19.2\n+")
+    assert second["masked"] == "80.4 ± 1.1\n79.0 to 81.8" and first["causal"] == "–"
+    assert table.colours == ["loss", "gain", ""] and table.bold == ["masked", "masked", ""]
+    assert list(table.cells["verdict"]) == ["not shown", "shown", "–"]
+
+
+def test_the_arm_of_the_gain_is_chosen_by_validation_among_those_of_the_same_model(tmp_path):
+    known = {"scratch": "scratch", "scratch_tied": []}
+    rows = [row(), row(init="spt-masked", values=LOW, **known), row(init="spt-causal", values=HIGH)]
+    assert tables_of(tmp_path / "a", rows)[0].bold == ["masked"]  # an old causal row had another model
+    assert tables_of(tmp_path / "b", [*rows[:2], rows[2] | known])[0].bold == ["causal"]
+
+
+def test_protocols_and_variants_never_share_a_line(tmp_path):
+    scarce = [row(init="spt-masked", protocol=name, pretrain_examples=read) for name, read in
+              (("labels scarce", 9000), ("data scarce", 1000))]  # fmt: skip
+    table, _, _ = tables_of(tmp_path, [row(), *scarce, row(init="spt-masked@span_length=8")])
+    assert [cell.split("\n")[1] for cell in table.cells["model"]] == [
+        "1,000 labels, 9,000 inputs, labels scarce", "1,000 labels, 1,000 inputs, data scarce",
+        "1,000 labels, span length 8",
+    ]  # fmt: skip
+    assert set(table.cells["scratch"]) == {"51.0 ± 1.0\n48.5 to 53.5"}
+
+
+def test_every_table_has_at_most_eight_columns_and_old_results_say_what_they_do_not_record(tmp_path):
+    tables = tables_of(tmp_path, [row(), row(init="spt-masked"), row(init="scratch-tied"), row(init="spt-causal")])
+    assert [len(table.cells.columns) for table in tables] == [8, 8, 8]
+    assert set(tables[0].cells["converged"]) == {"not recorded"}
+    assert tables[2].cells["FLOPs"].iloc[0] == "not recorded\nnot recorded parameters"
+
+
+def test_the_papers_numbers_stand_beside_runs_at_its_size_only(tmp_path):
+    folder = folder_of(tmp_path, [row()])
+    means = arm_means(read_results([folder]).scores)
+    assert "S4 from scratch 59.6" in paper_note("listops", means)
+    (tmp_path / "resolved.yaml").write_text("data: {task: listops, max_length: 100}")
+    assert paper_note("listops", arm_means(read_results([folder]).scores)) is None
+
+
+@pytest.mark.parametrize(
+    "value, text", [(1.3e15, "1.3 P"), (12500, "12.5 k"), (400, "400"), (None, "not recorded"), (0.25, "0.25")]
+)
+def test_large_numbers_are_shortened(value, text):
+    assert compact(value) == text
+
+
+def test_p_values_have_three_digits():
+    assert [p_text(p) for p in (0.0004, 0.04, float("nan"))] == ["< 0.001", "0.040", "–"]
