@@ -60,6 +60,22 @@ def test_what_stands_in_padding_is_never_read(variant, bidirectional, kind):
 
 
 @variants
+@directions
+def test_holes_are_removed_for_attention_and_time_for_states(variant, bidirectional):
+    model = make_model(variant, "Model", bidirectional=bidirectional)
+    ids = make_inputs(model)["input_ids"]
+    mask = torch.ones_like(ids)
+    mask[:, 4:6] = 0
+    real = mask[0] == 1
+    with torch.no_grad():
+        holes = model(input_ids=ids, attention_mask=mask).last_hidden_state[:, real]
+        other = model(input_ids=torch.where(mask == 1, ids, 7), attention_mask=mask).last_hidden_state[:, real]
+        removed = model(input_ids=ids[:, real]).last_hidden_state
+    torch.testing.assert_close(other, holes)
+    assert torch.allclose(holes, removed, atol=1e-5) == variant.startswith("transformer")
+
+
+@variants
 @pytest.mark.parametrize(
     "head", ["Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification"]
 )
