@@ -18,7 +18,7 @@ SOURCES = {
     "files": "Read from files that you get; the error of the first call prints the command.",
 }
 
-RAW = {"listops": '"[MAX 2 9 [MIN 4 7 X X"', "gene-starts": '"ACGT" * 64'}
+RAW = {"listops": '"[MAX 2 9 [MIN 4 7 X X"', "gene-starts": '"ACGT" * 64', "gene-spans": '"ACGT" * 256'}
 
 
 def task_page(name: str) -> str:
@@ -82,7 +82,7 @@ def _use(spec: TaskSpec) -> str:
     if spec.image_shape is not None:
         kind, raw = "image-classification", "Image.open(file)"
     elif spec.modality == "tokens":
-        kind, raw = "text-classification", RAW.get(spec.name, '"What a film."')
+        kind, raw = f"{'token' if spec.per_position else 'text'}-classification", RAW.get(spec.name, '"What a film."')
     elif spec.sampling_rate:
         kind, raw = "audio-classification", "samples"
     else:
@@ -113,7 +113,7 @@ def _facts(spec: TaskSpec) -> str:
         ("longest example", f"{spec.max_length:,} steps" + (" in each of two documents" if spec.pair else "")),
         ("picture", " x ".join(map(str, spec.image_shape)) if spec.image_shape else ""),
         ("sampling rate", f"{spec.sampling_rate:,} Hz" if spec.sampling_rate else ""),
-        ("to predict", classes or f"a number ({spec.unit})"),
+        ("to predict", (classes or f"a number ({spec.unit})") + (", at every step" if spec.per_position else "")),
         ("score", spec.metric + (f", in {spec.unit}" if spec.unit else "")),
         ("masked in pretraining", f"{spec.mask_ratio:.0%} of the steps, {loss}"),
         ("source", spec.source),

@@ -13,6 +13,7 @@ from hf_longseq.training.build import (
     build_config,
     build_model,
     classification_parts,
+    classifier_class,
     denoising_parts,
     pretraining_class,
 )
@@ -123,6 +124,8 @@ def some_rows(spec, seed=0):
     rows = []
     for number in range(8):
         row = {name: sequence(), "labels": number % len(spec.labels) if spec.labels else float(generator.normal())}
+        if spec.per_position:
+            row["labels"] = np.arange(len(row[name])) % len(spec.labels)
         rows.append(row | ({f"{name}_2": sequence()} if spec.pair else {}))
     return rows
 
@@ -154,7 +157,7 @@ def test_it_steps_through_both_phases_at_toy_size(name, objective, tmp_path):
     pretrained = build_model(pretraining_class(recipe.pretrain, spec), config)
     take_a_step(pretrained, collator(rows), recipe.pretrain)
     pretrained.save_pretrained(tmp_path)
-    classifier, report = load_pretrained_classifier(tmp_path, config)
+    classifier, report = load_pretrained_classifier(tmp_path, config, auto_class=classifier_class(spec))
     assert all(new.startswith("classifier.") for new in report.new)
     take_a_step(classifier, classification_parts(spec)[0](rows), recipe.finetune)
 

@@ -32,9 +32,9 @@ def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[
 
 def _spread(rows, count: int, spec: TaskSpec) -> list[dict]:
     """Rows of one class after the other, in turn."""
-    labels = np.asarray(rows["labels"][:])
-    if not spec.labels or labels.ndim > 1:
+    if spec.per_position or not spec.labels or np.ndim(labels := rows["labels"][:]) > 1:
         return [rows[i] for i in range(min(count, len(rows)))]
+    labels = np.asarray(labels)
     per_class = [np.flatnonzero(labels == label) for label in range(len(spec.labels))]
     turns = range(max(map(len, per_class)))
     order = [int(members[turn]) for turn in turns for members in per_class if turn < len(members)]
@@ -51,10 +51,24 @@ def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
 
 
 def label_text(label: Any, spec: TaskSpec) -> str:
-    """Name of a class, or the number to predict with its unit."""
+    """Name of a class, or the number to predict with its unit; of labels at every position their first runs."""
+    if spec.per_position:
+        return _runs_text(np.asarray(label), spec)
     if spec.problem_type == "single_label_classification":
         return spec.labels[int(label)]
     return f"{np.round(label, 2)} {spec.unit}".strip()
+
+
+def _runs_text(labels: np.ndarray, spec: TaskSpec, shown: int = 8) -> str:
+    if spec.problem_type != "single_label_classification":
+        return (
+            f"labels of shape {labels.shape}: {' '.join(f'{number:.4g}' for number in np.ravel(labels)[:shown])} ..."
+        )
+    starts = np.append(0, np.flatnonzero(np.diff(labels)) + 1)
+    counts = np.diff(np.append(starts, len(labels)))
+    names = [spec.labels[label] if label >= 0 else "not scored" for label in labels[starts[:shown]]]
+    runs = ", ".join(f"{count:,} x {name}" for name, count in zip(names, counts, strict=False))
+    return runs if len(starts) <= shown else f"{runs}, ..."
 
 
 def _content(sequence: np.ndarray, spec: TaskSpec) -> str:

@@ -230,6 +230,12 @@ TASKS: dict[str, TaskEntry] = {
         "embedded",
         "7,710/1,268/3,708 x 256 (or 128, 512, 1,024) bases",
     ),
+    "gene-spans": TaskEntry(
+        "hf_longseq.data.gene_spans:load",
+        "which bases lie in a gene and on which strand, 3 classes at every position",
+        "embedded",
+        "5,335/889/2,489 x 1,024 (or 2,048 to 16,384) bases",
+    ),
     "voices": TaskEntry(
         "hf_longseq.data.voices:load",
         "which of four voices is heard in a second of raw audio, 4 classes",

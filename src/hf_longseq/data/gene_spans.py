@@ -1,0 +1,119 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Gene spans: which bases of a stretch of DNA lie in a gene, and on which strand? Real data with the package.
+
+Every base of a window is between genes ("O"), in a gene on the strand that is read, or in one on the other strand. In
+bacteria a gene is one whole stretch, some thousand bases long, so that the answer at a base depends on where the
+reading frame opened and where it closes: longer windows hold more whole genes. A base in genes of both strands counts
+for the strand that is read.
+
+Windows lie side by side, and a fixed draw says which strand of each is read. Training has the first 60 % of the
+genome, validation the next 10 %, testing the last 28 %, as in gene-starts: no base is in two splits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import DatasetDict, Features, List, Value
+
+from hf_longseq.data import gene_starts, genomes
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array
+from hf_longseq.data.genomes import Genome
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+LABELS = ("O", "gene on this strand", "gene on the other strand")
+BETWEEN, THIS, OTHER = range(3)
+CHUNK = 200
+
+
+def load(
+    length: int = 1024, genome: str | None = None, data_dir: str | None = None, cache_dir: str | None = None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the windows.
+
+    Args:
+        length: Bases in a window: 1024, 2048, 4096, 8192 or 16384.
+        genome: Name of a GenBank file in `data_dir` without its ending, such as NC_000913; default: the embedded
+            genome, or the only file in `data_dir`.
+        data_dir: A GenBank file, packed or not, or a folder with such files; default: the embedded genome.
+        cache_dir: Where the windows are kept; default: `cache_directory()`.
+    """
+    if length not in LENGTHS:
+        raise HfLongSeqError(f"length is {length}: gene spans have windows of {', '.join(map(str, LENGTHS))} bases.")
+    file = genomes.genome_file(genome, data_dir)
+    spec = task_spec(length)
+    if file != genomes.EMBEDDED_FILE:
+        spec = replace(spec, source=f"genes and sequence of {file.name}", license="as stated where the record is from")
+
+    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+        whole = genomes.load_genome(genome, data_dir)
+        for split in SPLITS:
+            for ids_BL, labels_BL in windows(whole, split, length):
+                yield split, {"input_ids": _column(ids_BL, "int32"), "labels": _column(labels_BL, "int16")}
+
+    depends_on = {"version": 1, "length": length, "files": fingerprint([file])}
+    features = Features({"input_ids": List(Value("int32")), "labels": List(Value("int16"))})
+    return load_converted("gene-spans", depends_on, features, chunks, cache_dir), spec
+
+
+def task_spec(length: int = 1024) -> TaskSpec:
+    """Description of the embedded genome's windows of `length` bases."""
+    return replace(
+        gene_starts.task_spec(),
+        name="gene-spans",
+        max_length=length,
+        labels=LABELS,
+        per_position=True,
+        metric="mcc",
+        note="Not a task of the paper. The annotation is of 2004, and most of its genes were predicted.",
+    )
+
+
+def windows(genome: Genome, split: str, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Token ids and labels of a split's windows, (B, L) each, some at a time.
+
+    Args:
+        genome: The genome.
+        split: "train", "validation" or "test".
+        length: Bases of a window L.
+    """
+    firsts = np.concatenate(
+        [np.arange(low, high - length + 1, length) for low, high in gene_starts.stretches(genome, split)]
+    )
+    if not len(firsts):
+        raise HfLongSeqError(
+            f"The {split} stretch of {genome.name} has no {length} bases in a row: take a longer genome."
+        )
+    strands = np.random.default_rng(SPLITS.index(split)).choice([1, -1], len(firsts))
+    forward, backward = strand_cover(genome)
+    for start in range(0, len(firsts), CHUNK):
+        some = slice(start, start + CHUNK)
+        strands_B1 = strands[some, None]
+        places_BL = firsts[some, None] + np.arange(length)
+        places_BL = np.where(strands_B1 > 0, places_BL, places_BL[:, ::-1])
+        codes_BL = genome.codes[places_BL]
+        ids_BL = genomes.BASE_ID + np.where(strands_B1 > 0, codes_BL, genomes.COMPLEMENT[codes_BL])
+        plus_BL, minus_BL = forward[places_BL], backward[places_BL]
+        this_BL, other_BL = np.where(strands_B1 > 0, [plus_BL, minus_BL], [minus_BL, plus_BL])
+        yield ids_BL, np.where(this_BL, THIS, np.where(other_BL, OTHER, BETWEEN))
+
+
+def strand_cover(genome: Genome) -> tuple[np.ndarray, np.ndarray]:
+    """Which bases lie in a gene of the forward strand, and which in one of the backward strand: (bases,) bool each."""
+    covers = []
+    for strand in (1, -1):
+        genes = genome.genes[genome.genes[:, 2] == strand]
+        steps = np.zeros(len(genome.codes) + 1, np.int64)
+        np.add.at(steps, genes[:, 0], 1)
+        np.add.at(steps, genes[:, 1], -1)
+        covers.append(np.cumsum(steps[:-1]) > 0)
+    return covers[0], covers[1]
+
+
+def _column(rows_BL: np.ndarray, dtype: str) -> pa.Array:
+    return sequence_array(list(rows_BL.astype(dtype)), dtype)
