@@ -310,6 +310,14 @@ def test_models_are_exported(variant):
     torch.testing.assert_close(program.module()(**batch).logits, model(**batch).logits, atol=1e-5, rtol=1e-4)
 
 
+def test_the_transformer_is_exported_with_a_length_that_varies():
+    model = make_model("transformer", "ForSequenceClassification", bidirectional=True)
+    batch, longer = make_inputs(model, length=12), make_inputs(model, length=70)
+    shapes = {"input_ids": {1: torch.export.Dim("length", min=2, max=4096)}}
+    program = torch.export.export(model, (), batch, strict=False, dynamic_shapes=shapes)
+    torch.testing.assert_close(program.module()(**longer).logits, model(**longer).logits, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [*SMALL, "transformer-window"])
 def test_mixers_compile_without_graph_breaks(variant):

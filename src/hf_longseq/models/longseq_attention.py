@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers.integrations import use_kernel_forward_from_hub
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
@@ -179,6 +180,7 @@ def block_local_attention(
     return out_BNLD.transpose(1, 2), weights
 
 
+@use_kernel_forward_from_hub("LongAttention")
 class LongAttention(nn.Module):
     """Multi-head attention; the mixer of the long Transformer."""
 
@@ -226,6 +228,7 @@ class LongAttention(nn.Module):
         if dense and implementation != "eager":
             implementation = "sdpa"  # fused kernels take neither a window's masks nor a bias
         if window is not None:
+            key, value = key[:, :, :length], value[:, :, :length]  # without the room of a cache of fixed size
             out, weights = block_local_attention(
                 self, query, key, value, window, dropout, scaling, eager=implementation == "eager"
             )

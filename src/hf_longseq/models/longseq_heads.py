@@ -91,9 +91,20 @@ class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs) -> None:
+    def _prepare_cache_for_generation(
+        self, generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
+    ) -> None:
+        """The model's own cache; of fixed size, which transformers compiles on an accelerator, where generation asks
+        for `cache_implementation="static"`."""
         if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
-            model_kwargs["past_key_values"] = self.model.make_cache()
+            static = "static" in (generation_config.cache_implementation or "")
+            length = max(max_cache_length, getattr(generation_config, "max_cache_len", None) or 0)
+            model_kwargs["past_key_values"] = self.model.make_cache(length if static else None)
+
+    @staticmethod
+    def create_masks_for_generate(config, inputs_embeds, attention_mask, **kwargs) -> torch.Tensor | None:
+        """The mask that a step with a compileable cache gets: a recurrence reads the new positions (B, L) alone."""
+        return None if attention_mask is None else attention_mask[:, -inputs_embeds.shape[1] :]
 
     @can_return_tuple
     def forward(

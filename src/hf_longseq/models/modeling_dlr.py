@@ -11,6 +11,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_kernel_forward_from_hub
 from transformers.utils.generic import maybe_autocast
 
 from .configuration_dlr import DLRConfig
@@ -37,6 +38,7 @@ from .ssm_init import complex_normal, dlr_modes
 from .ssm_step import check_finite, check_state
 
 
+@use_kernel_forward_from_hub("DLRMixer")
 class DLRMixer(nn.Module):
     """GLU(Linear(GELU(k * u + D u))) with k[t] = Re sum_n W_n exp(Lambda_n t) and Lambda = -a^2 + i omega.
 

@@ -8,7 +8,8 @@
 """
 
 import torch
-from transformers.cache_utils import Cache, DynamicCache
+import torch.nn.functional as F
+from transformers.cache_utils import Cache, DynamicCache, StaticCache
 from transformers.generation import GenerationMixin
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 
@@ -64,8 +65,11 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         config.check_heads()
         super().__init__(config)
 
-    def make_cache(self) -> Cache:
-        return DynamicCache(config=self.config)
+    def make_cache(self, max_length: int | None = None) -> Cache:
+        if max_length is None:
+            return DynamicCache(config=self.config)
+        self._check_positions(max_length)
+        return StaticCache(config=self.config, max_cache_len=max_length)
 
     def mixer_inputs(
         self,
@@ -75,12 +79,10 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         past_key_values: Cache | None,
     ) -> tuple[torch.Tensor, dict]:
         config, length = self.config, hidden_states.shape[1]
-        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
-        if config.max_position_embeddings is not None and seen + length > config.max_position_embeddings:
-            raise ValueError(
-                f"the input has {seen + length} positions but max_position_embeddings is "
-                f"{config.max_position_embeddings}; shorten it or raise the limit in the configuration."
-            )
+        prepared = attention_mask is not None and attention_mask.ndim == 4 and position_ids is not None
+        # a compiled step gets its mask and positions, and looks at no counter
+        seen = 0 if past_key_values is None or prepared else int(past_key_values.get_seq_length())
+        self._check_positions(seen + length)
         padding = attention_mask if attention_mask is not None and attention_mask.ndim == 2 else None
         if position_ids is None:
             position_ids = self._positions(padding, seen, length, hidden_states.device)
@@ -94,7 +96,7 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
             if config.attention_window is not None and seen == 0:
                 kwargs["window"] = self._window_layout(length, padding, hidden_states.device)
                 return hidden_states, {"attention_mask": None, **kwargs}
-            kwargs["attention_mask"] = self._dense_mask(hidden_states, padding, seen)
+            kwargs["attention_mask"] = self.dense_mask(hidden_states, padding, past_key_values)
         elif config.bidirectional:
             kwargs["attention_mask"] = create_bidirectional_mask(config, hidden_states, attention_mask)
         else:
@@ -103,6 +105,14 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
                 config, hidden_states, attention_mask, past_key_values, position_ids=position_ids
             )
         return hidden_states, kwargs
+
+    def _check_positions(self, count: int) -> None:
+        limit = self.config.max_position_embeddings
+        if limit is not None and count > limit:
+            raise ValueError(
+                f"the input has {count} positions but max_position_embeddings is {limit}; shorten it or raise the "
+                "limit in the configuration."
+            )
 
     def _positions(self, padding: torch.Tensor | None, seen: int, length: int, device: torch.device) -> torch.Tensor:
         if padding is None:
@@ -123,16 +133,22 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
             config.num_attention_heads if config.attention_bias == "local" else None,
         )
 
-    def _dense_mask(self, hidden_states: torch.Tensor, padding: torch.Tensor | None, seen: int) -> torch.Tensor:
-        """What may be seen, and the local bias: (B, 1 or N, L, seen + L), boolean or to be added to the scores.
+    def dense_mask(
+        self, hidden_states: torch.Tensor, padding: torch.Tensor | None, past_key_values: Cache | None
+    ) -> torch.Tensor:
+        """What may be seen, and the local bias: (B, 1 or N, L, keys), boolean or to be added to the scores.
 
-        With a window it is for new positions that follow a cache: few rows, so it may be dense.
+        With a window it is for new positions that follow a cache: few rows, so it may be dense. `padding` (B, seen +
+        L) covers what the cache has seen; room that a cache of fixed size still has is not visible.
         """
         config, length = self.config, hidden_states.shape[1]
+        seen = 0 if past_key_values is None else int(past_key_values.get_seq_length())
+        room = 0 if past_key_values is None else past_key_values.get_mask_sizes(length, 0)[0] - seen - length
         keys = self._positions(padding, 0, seen + length, hidden_states.device)
+        visible = torch.ones_like(keys, dtype=torch.bool) if padding is None else padding.bool()
         queries = keys[:, -length:]
-        allowed = torch.ones_like(keys, dtype=torch.bool) if padding is None else padding.bool()
-        allowed = allowed[:, None, :].expand(-1, length, -1)
+        keys, visible = F.pad(keys, (0, room)), F.pad(visible, (0, room))
+        allowed = visible[:, None, :].expand(-1, length, -1)
         if not config.bidirectional:
             allowed = allowed & (keys[:, None, :] <= queries[:, :, None])
         if config.attention_window is not None:
@@ -155,6 +171,16 @@ class LongTransformerForCausalLM(LongTransformerPreTrainedModel, LongSeqForCausa
     """Causal self-pretraining on tokens, and generation with a key-value cache."""
 
     backbone_class = LongTransformerModel
+
+    def create_masks_for_generate(
+        self, config, inputs_embeds, attention_mask, past_key_values, position_ids=None, **kwargs
+    ) -> torch.Tensor | None:
+        """The mask of one new position behind a cache of fixed size; a prompt is read as without one."""
+        if inputs_embeds.shape[1] > 1:
+            return attention_mask
+        if config.attention_window is not None or config.attention_bias is not None:
+            return self.model.dense_mask(inputs_embeds, attention_mask, past_key_values)
+        return create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=position_ids)
 
 
 class LongTransformerForPreTraining(LongTransformerPreTrainedModel, LongSeqForPreTraining):

@@ -26,7 +26,7 @@ from .configuration_longseq import LongSeqConfig
 from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, LongSeqScaleNorm, apply_norm, build_norm
 from .longseq_losses import check_lengths, check_token_ids, check_values, real_positions, without_padding
 from .longseq_streaming import LongSeqStream
-from .ssm_cache import RecurrentCache
+from .ssm_cache import RecurrentCache, StaticRecurrentCache
 
 
 class LongSeqBlock(GradientCheckpointingLayer):
@@ -83,6 +83,7 @@ class LongSeqPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _no_split_modules = ["LongSeqBlock"]
     _is_stateful = True
+    _can_compile_fullgraph = True
     _can_record_outputs = {"hidden_states": LongSeqBlock}
     # a classifier opened from a denoising checkpoint leaves its reconstruction head behind, and the other way round
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.", r"^reconstruction_head\.", r"^classifier\."]
@@ -208,9 +209,9 @@ class LongSeqModel(LongSeqPreTrainedModel):
         channels = self.config.num_channels
         return self.embed_values(flagged_values(input_values, bool_masked_pos, channels, dtype, valid_mask))
 
-    def make_cache(self) -> Cache:
-        """An empty cache for causal inference."""
-        return RecurrentCache(self.config)
+    def make_cache(self, max_length: int | None = None) -> Cache:
+        """An empty cache for causal inference; with `max_length` one of fixed size, for a compiled step."""
+        return RecurrentCache(self.config) if max_length is None else StaticRecurrentCache(self.config)
 
     def mixer_inputs(
         self,

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_kernel_forward_from_hub
 from transformers.utils.generic import maybe_autocast
 
 from .configuration_lru import LRUConfig
@@ -28,6 +29,7 @@ from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, m
 from .ssm_step import check_finite
 
 
+@use_kernel_forward_from_hub("LRUMixer")
 class LRUMixer(nn.Module):
     """GLU(Linear(GELU(Re(C x) + D u))) with x <- lam x + exp(gamma) B u and |lam| = exp(-exp(nu)) < 1.
 

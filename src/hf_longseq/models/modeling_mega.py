@@ -15,6 +15,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_kernel_forward_from_hub
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_mega import MegaConfig
@@ -51,6 +52,7 @@ def squared_relu(scores: torch.Tensor) -> torch.Tensor:
     return F.relu(scores).square()
 
 
+@use_kernel_forward_from_hub("MegaMixer")
 class MegaMixer(nn.Module):
     """x + u (h - x), h = SiLU(W m + U (r * A v)), with m the moving average of x (Ma et al., "Mega", 2023, section 3).
 
@@ -196,6 +198,7 @@ class MegaPreTrainedModel(LongSeqPreTrainedModel):
 
     config: MegaConfig
     mixer_class = MegaMixer
+    _can_compile_fullgraph = False  # the cache holds the keys of the open chunk
     auto_map = full_auto_map("mega", "Mega")
     _supports_sdpa = True
     _can_record_outputs = {"hidden_states": LongSeqBlock, "attentions": MegaMixer}
@@ -218,7 +221,8 @@ class MegaPreTrainedModel(LongSeqPreTrainedModel):
 class MegaModel(MegaPreTrainedModel, LongSeqModel):
     """Trunk with MEGA mixers."""
 
-    def make_cache(self) -> Cache:
+    def make_cache(self, max_length: int | None = None) -> Cache:
+        """An empty cache. Its open chunk grows and is emptied, so that it has no fixed size for a compiled step."""
         return MegaCache(self.config)
 
     def mixer_inputs(

@@ -12,6 +12,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_kernel_forward_from_hub
 from transformers.utils.generic import maybe_autocast
 
 from .configuration_s4 import S4Config
@@ -32,6 +33,7 @@ from .ssm_scan import chunked_scan, kernel
 from .ssm_step import DiscreteSystem, check_finite, discretise, real_readout, step
 
 
+@use_kernel_forward_from_hub("S4Mixer")
 class S4Mixer(nn.Module):
     """GLU(Linear(GELU(scan(u) + D u))), with the paper's initialisation (Gu et al., "S4", 2022).
 

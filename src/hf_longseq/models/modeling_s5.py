@@ -12,6 +12,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_kernel_forward_from_hub
 from transformers.utils.generic import maybe_autocast
 
 from .configuration_s5 import S5Config
@@ -46,6 +47,7 @@ def legs_normal_part(size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.complex(real.expand(size), imag_n), vectors_nn * (projected_n / projected_n.abs())
 
 
+@use_kernel_forward_from_hub("S5Mixer")
 class S5Mixer(nn.Module):
     """x <- exp(lam dt) x + B' u, y = 2 Re(C x) + D u, then an activation that may gate (Smith et al., "S5", 2023).
 

@@ -6,19 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionLayer
+from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionLayer, StaticCache
 
 
 class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
     """One layer's state (B, H, N), the number of positions it has seen, and what every further step needs besides."""
 
-    is_compileable = False  # the counter is a Python number, and generation builds 4D masks for compileable caches
     supports_early_init = False
 
-    def __init__(self):
+    def __init__(self, static: bool = False):
         LinearAttentionLayer.__init__(self)
+        # a compiled step counts in a tensor, for a Python number would be part of its graph and change every time
+        self.is_compileable = static
+        self.seen_tokens = torch.zeros((), dtype=torch.long) if static else 0
         self.keys = self.values = None
-        self.seen_tokens = 0
         self._prepared: tuple[tuple, Any] | None = None
 
     @property
@@ -33,6 +34,10 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
     def advance(self, state: torch.Tensor, new_positions: int) -> None:
         """Replaces the state by the one after ``new_positions`` more."""
         self.device = state.device
+        if self.is_compileable and not self.is_initialized:
+            self.seen_tokens = self.seen_tokens.to(state.device)
+            if not torch.compiler.is_compiling():
+                torch._dynamo.mark_static_address(self.seen_tokens)  # as transformers marks the state
         self.update_recurrent_state(state)
         self.has_previous_state[0] = True
         self.seen_tokens += new_positions
@@ -56,7 +61,7 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
             "this model's make_cache() returned, or None."
         )
 
-    def get_seq_length(self) -> int:
+    def get_seq_length(self) -> int | torch.Tensor:
         return self.seen_tokens
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -64,7 +69,7 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
 
     def reset(self) -> None:
         LinearAttentionLayer.reset(self)
-        self.seen_tokens = 0
+        self.seen_tokens *= 0  # in place where it is a tensor
         self._prepared = None
 
     def batch_repeat_interleave(self, repeats: int) -> None:
@@ -77,8 +82,16 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
 class RecurrentCache(Cache):
     """A :class:`RecurrentLayer` for every layer of the model. Its size does not depend on the length seen."""
 
+    static = False
+
     def __init__(self, config):
-        super().__init__(layers=[RecurrentLayer() for _ in range(config.num_hidden_layers)])
+        Cache.__init__(self, layers=[RecurrentLayer(self.static) for _ in range(config.num_hidden_layers)])
+
+
+class StaticRecurrentCache(RecurrentCache, StaticCache):
+    """The same with tensors that stay in place and a counter that is one of them, for a compiled step."""
+
+    static = True
 
 
 def recurrent_layer(
