@@ -146,7 +146,8 @@ def test_variants_of_an_arm_stand_in_one_table(tmp_path):
 
 
 def test_smaller_fractions_lie_within_larger_ones_in_both_phases(tmp_path):
-    run(tmp_path / "out", inits=["spt"], train_fractions=[1.0, 0.5])
+    steps = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}, "data": {"pretrain_inputs": "subset"}}
+    run(tmp_path / "out", steps, inits=["spt"], train_fractions=[1.0, 0.5])
     seen = {}
     for name in ("pretrain-f0.5", "spt-f0.5", "pretrain-f1", "spt-f1"):
         record = json.loads((tmp_path / "out" / "runs" / f"s4-{name}-s0" / "data.json").read_text())

@@ -5,7 +5,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import Recipe
 
 RAW = {
-    "data": {"task": "waves"},
+    "data": {"task": "waves", "pretrain_inputs": "subset"},
     "pretrain": {"max_steps": 30, "causal": {"learning_rate": 2e-3}},
     "finetune": {"num_train_epochs": 10, "global_batch_size": 10},
 }

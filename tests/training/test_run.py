@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
@@ -136,8 +137,9 @@ def test_the_best_checkpoint_on_validation_is_kept_not_the_last(tiny, tmp_path):
 
 
 def test_labelled_subsets_are_nested_and_shared_by_both_phases(tiny):
-    def rows(**data):
-        loaded = load_data(tiny(data={"num_train_examples": None, **data}).data)
+    def rows(seed=0, **data):
+        data = {"num_train_examples": None, "pretrain_inputs": "subset", **data}
+        loaded = load_data(tiny(data=data).data, seed)
         return [[tuple(row) for row in split["input_values"]] for split in (loaded.labelled, loaded.pretrain)]
 
     small, half = rows(num_train_examples=10)[0], rows(train_fraction=0.5)[0]
@@ -148,6 +150,23 @@ def test_labelled_subsets_are_nested_and_shared_by_both_phases(tiny):
     labelled, inputs = rows(num_train_examples=10, pretrain_inputs=30)
     assert len(inputs) == 30 and set(labelled) < set(inputs)
     assert set(rows(num_train_examples=10, subset_seed=1)[0]) != set(small)
+
+
+def test_the_labelled_subset_varies_with_the_seed_of_the_run_unless_it_is_fixed(tiny):
+    def labels(seed, **data):
+        section = tiny(data={"num_train_examples": 10, "num_validation_examples": 5, **data}).data
+        loaded = load_data(section, seed)
+        return loaded.labelled["input_values"][:], loaded.validation["input_values"][:]
+
+    first, second = labels(0), labels(1)
+    assert str(first[0]) != str(second[0]) and str(first[1]) == str(second[1])
+    assert str(labels(0, subset_seed=3)[0]) == str(labels(1, subset_seed=3)[0]) == str(labels(3)[0])
+
+
+def test_pretraining_takes_any_dataset_of_the_tasks_inputs(tiny, tmp_path):
+    more = Dataset.from_dict({"input_values": [[0.1 * step for step in range(15)]] * 9})
+    run = pretrain(tiny(), tmp_path / "run", train_dataset=more.with_format("numpy"))
+    assert run.metrics["train_examples"] == 9
 
 
 def test_a_subset_without_one_of_the_classes_is_refused(tiny):

@@ -120,6 +120,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     )
     for name, text in OWN_DATA.items():
         own.add_argument(f"--{name}", metavar="VALUE", help=text)
+    own.add_argument("--unlabelled", metavar="SOURCE", help="more inputs, for pretraining, beside any task")
     model = parser.add_argument_group("model section", "fields of the architecture's configuration class")
     example = "for example --model.hidden_size 64, or for one architecture of several: --model.s4.state_size 32"
     model.add_argument("--model.FIELD", metavar="VALUE", help=example)
@@ -188,16 +189,22 @@ def _own_data(options: argparse.Namespace, overrides: dict) -> None:
     if options.data is not None:
         if options.task not in (None, "own-data"):
             raise HfLongSeqError(f"--data {options.data} and --task {options.task} name two sources: leave one out.")
-        path = Path(options.data).expanduser()
-        # written into the run's settings, which may be read from another folder later
-        given |= {"task": "own-data", "data": str(path.resolve()) if path.exists() else options.data}
+        given |= {"task": "own-data", "data": _resolved(options.data)}
         if options.recipe is None:
             for phase in ("pretrain", "finetune"):
                 overrides[phase] = {"group_by_length": True} | overrides.get(phase, {})
     elif given and options.task != "own-data" and options.recipe is None:
         raise HfLongSeqError(f"--{next(iter(given))} describes your own data: say with --data where they are.")
+    if options.unlabelled is not None:
+        given["unlabelled"] = _resolved(options.unlabelled)
     if given:
         overrides["data"] = overrides.get("data", {}) | given
+
+
+def _resolved(source: str) -> str:
+    """A path as the run's settings keep it, which may be read from another folder later; a Hub id as it is."""
+    path = Path(source).expanduser()
+    return str(path.resolve()) if path.exists() else source
 
 
 def integers(words: list[str], name: str) -> list[int]:

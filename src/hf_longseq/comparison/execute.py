@@ -219,10 +219,10 @@ class DataCache:
     def __init__(self):
         self._loaded: dict[str, TaskData] = {}
 
-    def load(self, section: DataSection) -> TaskData:
-        key = repr(section)
+    def load(self, section: DataSection, seed: int = 0) -> TaskData:
+        key = repr((section, seed))
         if key not in self._loaded:
-            self._loaded[key] = distributed.main_first(lambda: load_data(section))
+            self._loaded[key] = distributed.main_first(lambda: load_data(section, seed))
         return self._loaded[key]
 
     def count(self, section: DataSection) -> tuple[int, int]:
@@ -309,7 +309,7 @@ class Work:
             listener(run.name, run.steps, run.steps, f"failed: {sentence}")
 
     def _train(self, run: Run, data: DataCache, listener: Listener) -> None:
-        common = {"seed": run.seed, "listener": listener, "data": data.load(run.recipe.data)}
+        common = {"seed": run.seed, "listener": listener, "data": data.load(run.recipe.data, run.seed)}
         folder = self.folder(run.name)
         if run.phase == "pretrain":
             pretrain(run.recipe, folder, **common)
@@ -321,7 +321,7 @@ class Work:
         path = self.folder(run.name) / run_folder.METRICS
         section = run.recipe.finetune if run.pretrained else run.recipe.scratch
         batch = section.eval_batch_size or section.micro_batch_size or section.global_batch_size
-        scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data), batch_size=batch)
+        scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data, run.seed), batch_size=batch)
         distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
 
 

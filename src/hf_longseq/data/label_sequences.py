@@ -48,13 +48,14 @@ class LabelSequences:
     """The labels of all rows as runs.
 
     Attributes:
-        rows: For each row the labels of its runs, class ids (runs,) or numbers (runs, targets), and their lengths.
+        rows: For each labelled row the labels of its runs, class ids (runs,) or numbers (runs, targets), and their
+            lengths.
         names: The classes; names of the targets' columns if there are several labels at once; none for a regression.
         problem_type: As in `TaskSpec`.
         begins: For a class that begins a span ("B-gene") the class that goes on with it ("I-gene").
     """
 
-    rows: list[tuple[np.ndarray, np.ndarray]]
+    rows: dict[int, tuple[np.ndarray, np.ndarray]]
     names: tuple[str, ...]
     problem_type: str
     begins: dict[int, int]
@@ -62,9 +63,9 @@ class LabelSequences:
     @classmethod
     def read(
         cls,
-        cells: list,
+        cells: dict[int, Any],
         wheres: list[str],
-        texts: list[str] | None,
+        texts: dict[int, str] | None,
         problem_type: str | None,
         class_names: list[str] | None,
         outside_label: str | None,
@@ -72,17 +73,18 @@ class LabelSequences:
         """Read the cells of a label column.
 
         Args:
-            cells: One cell per row.
-            wheres: What messages call each row.
-            texts: The inputs, where they are text.
+            cells: The cell of every labelled row.
+            wheres: What messages call each row, labelled or not.
+            texts: The inputs of these rows, where they are text.
             problem_type: "regression", "multi_label_classification", or None: classes, or several labels where a
                 position has a row of numbers.
             class_names: Names of integer classes, where the source states them.
             outside_label: The class that is outside of every span, which is then called "O".
         """
+        wheres = [wheres[row] for row in cells]
         found = [
             _runs(cell, where, texts[row] if texts else None)
-            for row, (cell, where) in enumerate(zip(cells, wheres, strict=True))
+            for (row, cell), where in zip(cells.items(), wheres, strict=True)
         ]
         several = any(np.ndim(label) for labels, _ in found for label in labels)
         problem = problem_type or ("multi_label_classification" if several else "single_label_classification")
@@ -99,7 +101,8 @@ class LabelSequences:
                     "them equal."
                 )
             several = problem == "multi_label_classification"
-            return cls(rows, tuple(map(str, range(width))) if several else (), problem, {})
+            names = tuple(map(str, range(width))) if several else ()
+            return cls(dict(zip(cells, rows, strict=True)), names, problem, {})
         names = _class_names(found, wheres, class_names, outside_label)
         ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
         ids |= {outside_label: 0} if outside_label else {}
@@ -108,20 +111,20 @@ class LabelSequences:
             for labels, counts in found
         ]
         begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
-        return cls(rows, names, problem, begins)
+        return cls(dict(zip(cells, rows, strict=True)), names, problem, begins)
 
     @property
     def feature(self) -> Any:
         """Type of the column of labels laid out."""
         if self.problem_type == "single_label_classification":
             return sequence_feature("int16")
-        return sequence_feature("float32", self.rows[0][0].shape[1])
+        return sequence_feature("float32", next(iter(self.rows.values()))[0].shape[1])
 
     @property
     def digest(self) -> str:
         """A hash of all labels."""
         digest = hashlib.blake2b(repr(self.names).encode(), digest_size=12)
-        for labels, counts in self.rows:
+        for labels, counts in self.rows.values():
             digest.update(labels.tobytes() + counts.tobytes() + b"|")
         return digest.hexdigest()
 

@@ -3,6 +3,9 @@
 """Your own data as a task: text, token ids, series of numbers, pictures or sounds, with classes or numbers to predict,
 for the whole or for every position (forms of such labels: `label_sequences.py`).
 
+Rows of train without a label become the split "unlabelled", which pretraining reads. Data without a label column are
+for pretraining alone.
+
 Splits that the source has are kept; missing ones are taken out of train: whole groups if `group_column` is given (no
 subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
 which row of the source each example is. Series and sounds are standardised with the mean and deviation of train.
@@ -36,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
 LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
+UNLABELLED = "unlabelled"
+DROPPED = "dropped"
 CHUNK = 500
 
 
@@ -64,7 +69,8 @@ def load(
     Args:
         data: A csv, tsv, jsonl, parquet, npy or npz file, a folder of such tables or of pictures or sounds (one folder
             per class), or the id of a data set on the Hub.
-        input_column, label_column: Names; default: the first usual name that the data have.
+        input_column, label_column: Names; default: the first usual name that the data have. An empty label makes a row
+            input for pretraining.
         second_input_column: Second document, for pairs.
         group_column: Rows with the same value (a subject, a recording) never get into different splits.
         modality: "text" (read as bytes), "tokens", "values", "image" or "audio"; default: by the content.
@@ -81,32 +87,37 @@ def load(
         outside_label: The class of positions outside of every span, if it is not called "O".
         cache_dir: Where the converted data are kept; default: `cache_directory()`.
     """
+    for name, value in {"max_length": max_length, "image_size": image_size, "sampling_rate": sampling_rate}.items():
+        if value is not None and value < 1:
+            raise HfLongSeqError(f"data.{name} is {value}: give a number of 1 or more.")
     tables = open_source(data)
     first = next(iter(tables.values()))
-    input_column = input_column or _usual(first, INPUT_NAMES, "input_column")
-    label_column = label_column or _usual(first, LABEL_NAMES, "label_column")
+    input_column = input_column or usual_name(first, INPUT_NAMES, "input_column")
+    label_column = label_column or next((name for name in LABEL_NAMES if name in first.names), None)
     if len(first) == 0:
         raise HfLongSeqError(f"{first.name} has no rows.")
-    modality = modality or first.modality(input_column)
-    modality = modality or guess_modality(first.column(input_column)[0], f"{first.name}, column {input_column!r},")
+    modality = modality or modality_of(first, input_column)
     if modality not in MODALITIES:
         raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")
     rows = _Rows(tables, input_column, second_input_column, label_column, group_column)
     reader = partial(Reader, modality, colour, image_size, sampling_rate, max_length)
+    class_names = first.class_names(label_column) if label_column else None
+    first_labelled = int(np.argmin(rows.unlabelled)) if rows.labels is not None else 0
     labels = None
-    if per_position is None:
-        per_position = are_given(label_column, rows.labels[0], partial(_lengths, rows, reader()))
+    if per_position is None and rows.labels is not None:
+        lengths = partial(_lengths, rows, first_labelled, reader())
+        per_position = are_given(label_column, rows.labels[first_labelled], lengths)
     if per_position:
-        labels = _label_sequences(rows, modality, problem_type, first.class_names(label_column), outside_label)
+        labels = _label_sequences(rows, modality, problem_type, class_names, outside_label)
         targets, names = np.zeros(len(rows)), ()
     else:
-        targets, names = _targets(rows, first.class_names(label_column), problem_type)
+        targets, names = _targets(rows, class_names, problem_type)
     digests, facts = _measure(rows, reader())
     split_of = _make_splits(rows, digests, targets, names, validation_fraction, test_fraction, seed)
-    facts |= _scaling(facts, split_of == "train")
+    facts |= _scaling(facts, np.isin(split_of, ("train", UNLABELLED)))
     features = _features(modality, facts, bool(second_input_column), names, labels)
     description = {
-        "version": 1,
+        "version": 2,
         "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
         "split": [validation_fraction, test_fraction, seed],
         "decoding": [colour, image_size, sampling_rate],
@@ -115,18 +126,23 @@ def load(
         **({} if labels is None else {"labels": labels.digest}),
     }
     chunks = partial(_chunks, rows, reader(), split_of, targets, facts, labels)
-    splits = load_converted("own-data", description, features, chunks, cache_dir)
+    given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
+    splits = load_converted("own-data", description, features, chunks, cache_dir, given)
+    if rows.labels is None:
+        splits = splits.remove_columns("labels")
     note = _report(split_of, targets, names, rows, group_column)
     logger.info("%s: %s", data, note)
     local = any(table.files for table in tables.values())
     source = data if local else f"{ENDPOINT}/datasets/{data}"
     spec = _spec(source, modality, facts, names, bool(second_input_column), mask_ratio, note)
+    if rows.labels is None:
+        return splits, replace(spec, problem_type=None, metric="loss")
     return splits, spec if labels is None else _per_position(spec, labels)
 
 
-def _lengths(rows: "_Rows", reader: Reader) -> set[int]:
-    """Positions of the first input, as labels for them may be counted."""
-    raw, where = rows.raw(0)[0]
+def _lengths(rows: "_Rows", row: int, reader: Reader) -> set[int]:
+    """Positions of an input, as labels for them may be counted."""
+    raw, where = rows.raw(row)[0]
     if reader.modality == "text":
         return {len(raw), len(raw.encode())} if isinstance(raw, str) else set()
     return {len(replace(reader, max_length=None).read(raw, where))}
@@ -138,8 +154,9 @@ def _label_sequences(
     """Labels of every position."""
     if len(rows.inputs) > 1:
         raise HfLongSeqError("Labels for every position are of one input: leave out second_input_column.")
-    texts = [rows.raw(row)[0][0] for row in range(len(rows))] if modality == "text" else None
-    return LabelSequences.read(rows.labels, rows.names, texts, problem_type, class_names, outside)
+    cells = {row: rows.labels[row] for row in _labelled(rows)}
+    texts = {row: rows.raw(row)[0][0] for row in cells} if modality == "text" else None
+    return LabelSequences.read(cells, rows.names, texts, problem_type, class_names, outside)
 
 
 def _per_position(spec: TaskSpec, labels: LabelSequences) -> TaskSpec:
@@ -148,22 +165,41 @@ def _per_position(spec: TaskSpec, labels: LabelSequences) -> TaskSpec:
     return replace(spec, per_position=True, labels=labels.names, problem_type=labels.problem_type, metric=metric)
 
 
+def modality_of(table: Table, column: str) -> str:
+    """Modality of a column: as the data set states it, else by its first value."""
+    stated = table.modality(column)
+    if stated:
+        return stated
+    present = (value for value in table.column(column) if not _is_absent(value))
+    value = next(present, None)
+    if value is None:
+        raise HfLongSeqError(f"{table.name}, column {column!r}, is empty: name another input_column.")
+    return guess_modality(value, f"{table.name}, column {column!r},")
+
+
 class _Rows:
     """All rows of all tables, one after the other."""
 
-    def __init__(self, tables: dict[str, Table], first: str, second: str | None, label: str, group: str | None):
+    def __init__(self, tables: dict[str, Table], first: str, second: str | None, label: str | None, group: str | None):
         self.names = [f"{table.name}, row {i + 1}," for table in tables.values() for i in range(len(table))]
         self.given_split = [split for split, table in tables.items() for _ in range(len(table))]
         self.local = [(table, i) for table in tables.values() for i in range(len(table))]
         self.inputs = {name: {id(t): t.column(name) for t in tables.values()} for name in (first, second) if name}
-        self.labels = [value for table in tables.values() for value in table.column(label)]
+        self.labels = [value for table in tables.values() for value in table.column(label)] if label else None
+        self.unlabelled = np.array([_is_absent(value) for value in self.labels or ()], dtype=bool)
         self.groups = [value for table in tables.values() for value in table.column(group)] if group else None
         absent = next((i for i, value in enumerate(self.groups or ()) if _is_absent(value)), None)
         if absent is not None:
             raise HfLongSeqError(f"{self.names[absent]} has no {group}, so it belongs to no group: remove the row.")
+        for row in np.flatnonzero(self.unlabelled):
+            if self.given_split[row] in ("validation", "test"):
+                raise HfLongSeqError(
+                    f"{self.names[row]} is in {self.given_split[row]} and has no label: label it, remove it, or move "
+                    "it to train, where pretraining reads it."
+                )
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.names)
 
     def _where(self, row: int, name: str, value: Any) -> str:
         """What messages call an input: a picture or sound by its file, anything else by row and column."""
@@ -180,11 +216,16 @@ class _Rows:
 
 
 def _is_absent(value: Any) -> bool:
-    """Whether a cell of a table is empty: None, or not a number."""
-    return value is None or value != value
+    """Whether a cell of a table is empty: None, not a number, or blank text."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (np.ndim(value) == 0 and bool(value != value))
 
 
-def _usual(table: Table, names: tuple[str, ...], option: str) -> str:
+def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
+    """The first of the usual names that a table has."""
+    if len(table.names) == 1:
+        return table.names[0]
     for name in names:
         if name in table.names:
             return name
@@ -194,16 +235,37 @@ def _usual(table: Table, names: tuple[str, ...], option: str) -> str:
 def _targets(
     rows: _Rows, class_names: list[str] | None, problem_type: str | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Targets of all rows, and the names of the classes (none for regression)."""
-    several = next((i for i, label in enumerate(rows.labels) if np.ndim(label) and np.size(label) != 1), None)
+    """Targets of all rows, and the names of the classes (none for regression); 0 where a row has no label."""
+    if rows.labels is None:
+        return np.zeros(len(rows), dtype=np.float32), ()
+    labelled = _labelled(rows)
+    found, names = _labelled_targets(rows, labelled, class_names, problem_type)
+    targets = np.zeros(len(rows), dtype=found.dtype)
+    targets[labelled] = found
+    return targets, names
+
+
+def _labelled(rows: "_Rows") -> np.ndarray:
+    """Numbers of the rows that have a label; at least one."""
+    labelled = np.flatnonzero(~rows.unlabelled)
+    if len(labelled) == 0:
+        raise HfLongSeqError(
+            f"No row of {rows.local[0][0].name} has a label: fill in some, or leave the label column out to pretrain."
+        )
+    return labelled
+
+
+def _labelled_targets(
+    rows: _Rows, labelled: np.ndarray, class_names: list[str] | None, problem_type: str | None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Targets of the rows that have a label."""
+    values = [rows.labels[row] for row in labelled]
+    several = next((i for i in labelled if np.ndim(rows.labels[i]) and np.size(rows.labels[i]) != 1), None)
     if several is not None:
         raise HfLongSeqError(
             f"{rows.names[several]} has {np.size(rows.labels[several])} labels: give one class or one number per row."
         )
-    absent = next((i for i, label in enumerate(rows.labels) if _is_absent(label)), None)
-    if absent is not None:
-        raise HfLongSeqError(f"{rows.names[absent]} has no label: remove the row.")
-    labels = np.asarray(rows.labels).reshape(-1)
+    labels = np.asarray(values).reshape(-1)
     if problem_type == "regression":
         try:
             return labels.astype(np.float32), ()
@@ -215,8 +277,8 @@ def _targets(
         odd = next((i for i, label in enumerate(labels) if label != np.floor(label)), None)
         if odd is not None:
             raise HfLongSeqError(
-                f"{rows.names[odd]} has label {labels[odd]}, which is no class: set problem_type='regression' to "
-                "predict numbers."
+                f"{rows.names[labelled[odd]]} has label {labels[odd]}, which is no class: set "
+                "problem_type='regression' to predict numbers."
             )
         labels = labels.astype(np.int64)
     classes, targets = np.unique(labels, return_inverse=True)
@@ -241,6 +303,8 @@ def _make_splits(
 ) -> np.ndarray:
     """Split of every row; splits of the source are kept."""
     split_of = np.array(["train" if split == "all" else split for split in rows.given_split], dtype=object)
+    if rows.unlabelled.any():
+        split_of[rows.unlabelled] = UNLABELLED
     shares = {"validation": validation, "test": test}
     for split, share in shares.items():
         if split not in split_of and not 0 < share < 0.5:
@@ -274,13 +338,26 @@ def _make_splits(
     for i in candidates:
         split_of[i] = taken[key_of[i]]
     _check_groups(rows, split_of)
+    _drop_held_out(rows, digests, split_of)
     return split_of
+
+
+def _drop_held_out(rows: _Rows, digests: list[str], split_of: np.ndarray) -> None:
+    """Leave out unlabelled rows that are equal to a held-out row, or belong to the group of one."""
+    held_out = np.flatnonzero(np.isin(split_of, ("validation", "test")))
+    inputs = {digests[row] for row in held_out}
+    groups = {str(rows.groups[row]) for row in held_out} if rows.groups is not None else set()
+    for row in np.flatnonzero(split_of == UNLABELLED):
+        if digests[row] in inputs or (groups and str(rows.groups[row]) in groups):
+            split_of[row] = DROPPED
 
 
 def _check_groups(rows: _Rows, split_of: np.ndarray) -> None:
     """Raise if splits that the source brought share a group."""
     home: dict[str, str] = {}
     for row, group in enumerate(rows.groups or ()):
+        if split_of[row] == UNLABELLED:
+            continue
         if home.setdefault(str(group), split_of[row]) != split_of[row]:
             raise HfLongSeqError(
                 f"{rows.names[row]} belongs to group {group!s} and to {split_of[row]}, but others of the group to "
@@ -346,7 +423,7 @@ def _chunks(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     name = "input_ids" if reader.modality in ("text", "tokens") else "input_values"
     dtype = {"text": "int32", "tokens": "int32", "image": "uint8"}.get(reader.modality, "float32")
-    for split in SPLITS:
+    for split in (*SPLITS, UNLABELLED):
         chosen = np.flatnonzero(split_of == split)
         for start in range(0, len(chosen), CHUNK):
             some = chosen[start : start + CHUNK]
@@ -356,7 +433,7 @@ def _chunks(
                 for document in range(len(rows.inputs))
             }
             column = pa.array(targets[some])
-            if labels is not None:
+            if labels is not None and split != UNLABELLED:
                 column = _laid_out(labels, rows, reader, some, [len(row[0]) for row in read])
             yield split, columns | {"labels": column, "source_row": pa.array(some)}
 
@@ -382,6 +459,12 @@ def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], r
     """What was split how, and how uneven the classes are."""
     sizes = Counter(split_of.tolist())
     parts = ["/".join(str(sizes[split]) for split in SPLITS) + " examples"]
+    if sizes[UNLABELLED] or sizes[DROPPED]:
+        labelled = len(split_of) - sizes[UNLABELLED] - sizes[DROPPED]
+        parts[0] = f"{labelled:,} labelled rows ({parts[0]}) among {len(split_of):,} inputs"
+        parts.append(f"{sizes[UNLABELLED]:,} unlabelled for pretraining")
+    if sizes[DROPPED]:
+        parts.append(f"{sizes[DROPPED]:,} unlabelled left out (equal to, or of the group of, a held-out row)")
     if group:
         parts.append(
             f"split by {group}: "

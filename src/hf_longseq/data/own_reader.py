@@ -40,6 +40,7 @@ class Reader:
         max_length: Longer inputs are cut.
         shape: Of the first picture, or channels of the first series; all others must agree.
         rate: Sampling rate of the first sound; all others must agree.
+        reference: What messages call that which `shape` and `rate` are of.
     """
 
     modality: str
@@ -49,10 +50,11 @@ class Reader:
     max_length: int | None = None
     shape: tuple | None = None
     rate: int | None = None
+    reference: str = "earlier ones"
 
     def read(self, raw: Any, where: str) -> np.ndarray:
         """The array of one input; `where` begins the messages about it."""
-        if raw is None or (isinstance(raw, str) and not raw):
+        if raw is None or (isinstance(raw, str) and not raw.strip()):
             raise HfLongSeqError(f"{where} is empty: remove the row.")
         array = getattr(self, f"_read_{self.modality}")(raw, where)
         if len(array) == 0:
@@ -90,13 +92,15 @@ class Reader:
         samples, rate = open_audio(raw, where, self.sampling_rate)
         self.rate = self.rate or rate
         if rate != self.rate:
-            raise HfLongSeqError(f"{where} has {rate} Hz, earlier ones {self.rate} Hz: set sampling_rate to resample.")
+            raise HfLongSeqError(
+                f"{where} has {rate} Hz, {self.reference} {self.rate} Hz: set sampling_rate to resample."
+            )
         return self._same_shape(samples, samples.shape[1:], where, "channels")
 
     def _same_shape(self, array, shape, where: str, what: str, remedy: str = "make them equal"):
         self.shape = self.shape or tuple(shape)
         if tuple(shape) != self.shape:
-            raise HfLongSeqError(f"{where} has {what} {tuple(shape)}, earlier ones {self.shape}: {remedy}.")
+            raise HfLongSeqError(f"{where} has {what} {tuple(shape)}, {self.reference} {self.shape}: {remedy}.")
         return array
 
 

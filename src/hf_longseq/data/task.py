@@ -43,7 +43,8 @@ class TaskSpec:
         num_channels: Numbers per step; None for tokens.
         pad_token_id, mask_token_id, eos_token_id: Special ids; None where the task has none.
         labels: Class names in the order of the integer labels; empty for regression.
-        problem_type: As in `transformers`: "single_label_classification", "multi_label_classification", "regression".
+        problem_type: As in `transformers`: "single_label_classification", "multi_label_classification", "regression";
+            None where there is nothing to predict.
         unit: Unit of the numbers to predict, in words.
         metric: Metric of the published results, for example "accuracy" or "rmse".
         mask_ratio: Share of positions that the paper masks in pretraining.
@@ -71,7 +72,7 @@ class TaskSpec:
     mask_token_id: int | None = None
     eos_token_id: int | None = None
     labels: tuple[str, ...] = ()
-    problem_type: str = "single_label_classification"
+    problem_type: str | None = "single_label_classification"
     unit: str = ""
     metric: str = "accuracy"
     mask_ratio: float = 0.5

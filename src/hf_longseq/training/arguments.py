@@ -57,10 +57,14 @@ class DataSection:
     num_train_examples: int | None = option(None, "number of training examples whose labels are used")
     num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")
     num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
-    subset_seed: int = option(42, "seed of the subsets; a smaller one lies within a larger one")
-    pretrain_inputs: int | Literal["subset", "all"] = option(
-        "subset", "pretrain on the inputs of the labelled subset, on all training inputs, or on this number of them"
+    subset_seed: int | Literal["run"] = option(
+        "run", "seed of the labelled subset: the run's, or a number; a smaller subset lies within a larger one"
     )
+    pretrain_inputs: int | Literal["subset", "all", "all+unlabelled"] = option(
+        "all+unlabelled",
+        "what pretraining reads: the labelled subset, all training inputs, these and the unlabelled ones, or a number",
+    )
+    unlabelled: str | None = option(None, "further inputs for pretraining: file, folder or Hub id, as --data takes it")
     options: dict = option({}, "options of the task's loader")
 
     def __post_init__(self):

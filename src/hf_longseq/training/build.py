@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from datasets import concatenate_datasets
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoModelForCausalLM,
@@ -29,6 +30,7 @@ from hf_longseq.data.collators import (
     DataCollatorWithLongPadding,
 )
 from hf_longseq.data.task import TaskSpec, limit_examples, load_task
+from hf_longseq.data.unlabelled import INPUTS, read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
@@ -41,7 +43,7 @@ from hf_longseq.training.token_metrics import TokenMetrics
 from hf_longseq.training.tracking import PROJECT
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, DatasetDict
 
     from hf_longseq.training.spt_trainer import SPTConfig
 
@@ -60,15 +62,31 @@ class TaskData:
     test: "Dataset"
 
 
-def load_data(section: DataSection) -> TaskData:
-    """Load the task and take the subsets that the section asks for; the same subset for the same seed, always."""
+# Validation and test are cut to the same examples in every run, so that scores can be compared.
+HELD_OUT_SEED = 42
+
+
+def load_data(section: DataSection, seed: int = 0) -> TaskData:
+    """Load the task and take the subsets that the section asks for.
+
+    Args:
+        section: Settings.
+        seed: Seed of the run, which draws the labelled subset where `subset_seed` is "run".
+
+    Returns:
+        The splits; the same for the same section and seed, always.
+
+    Raises:
+        HfLongSeqError: If the task has fewer examples than asked for, or the subset lacks a class.
+    """
     splits, spec = load_task(section.task, **section.options)
     train = splits["train"]
+    subset_seed = seed if section.subset_seed == "run" else section.subset_seed
     limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
     labelled = train
     if limit is not None:
         try:
-            labelled = limit_examples(train, limit, seed=section.subset_seed)
+            labelled = limit_examples(train, limit, seed=subset_seed)
         except ValueError:
             name = "num_train_examples" if section.train_fraction is None else "train_fraction"
             raise HfLongSeqError(
@@ -80,18 +98,34 @@ def load_data(section: DataSection) -> TaskData:
     for name in ("validation", "test"):
         limit = getattr(section, f"num_{name}_examples")
         whole = splits[name]
-        held_out[name] = (
-            whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=section.subset_seed)
-        )
-    pretrain = {"subset": labelled, "all": train}.get(section.pretrain_inputs)
-    if pretrain is None:  # a number, in the order of the labelled subsets
+        held_out[name] = whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=HELD_OUT_SEED)
+    if section.pretrain_inputs == "all+unlabelled":
+        pretrain = _with_unlabelled(section, splits, spec)
+    elif isinstance(section.pretrain_inputs, int):  # in the order of the labelled subsets
         if section.pretrain_inputs > len(train):
             raise HfLongSeqError(
                 f"data.pretrain_inputs is {section.pretrain_inputs}, but task {section.task!r} has {len(train)} "
                 "training examples: ask for at most that many, or for 'all'."
             )
-        pretrain = limit_examples(train, section.pretrain_inputs, seed=section.subset_seed)
+        pretrain = limit_examples(train, section.pretrain_inputs, seed=subset_seed)
+    else:
+        pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
     return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
+
+
+def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec) -> "Dataset":
+    """Inputs of train, and those without labels that equal no validation or test input."""
+    more = [splits["unlabelled"]] if "unlabelled" in splits else []
+    if section.unlabelled is not None:
+        known = ("input_column", "colour", "image_size", "sampling_rate", "cache_dir")
+        options = {name: section.options[name] for name in known if name in section.options}
+        more.append(read_unlabelled(section.unlabelled, spec, splits["train"], **options))
+    if not more:
+        return splits["train"]
+    inputs = [name for name in splits["train"].column_names if name in INPUTS]
+    unlabelled = concatenate_datasets([rows.select_columns(inputs) for rows in more])
+    unlabelled = without_held_out(unlabelled, (splits["validation"], splits["test"]))
+    return concatenate_datasets([splits["train"].select_columns(inputs), unlabelled])
 
 
 def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
@@ -122,6 +156,11 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         spec: The task.
         classifier: For fine-tuning; else for pretraining. Makes no difference to our own architectures.
     """
+    if classifier and spec.problem_type is None:
+        raise HfLongSeqError(
+            f"{spec.source} has no labels to fine-tune on: name their column with --label_column, or use "
+            "`hf-longseq pretrain`."
+        )
     if is_hf(recipe.model.arch):
         from hf_longseq.training import hf_architectures
 

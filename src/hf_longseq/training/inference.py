@@ -46,9 +46,9 @@ def evaluate(
     Returns:
         The loss and the metrics over the whole split.
     """
-    recipe, phase = _recorded(model)
+    recipe, phase, seed = _recorded(model)
     run_folder.check_safetensors(model)
-    data = data or load_data(recipe.data)
+    data = data or load_data(recipe.data, seed)
     if phase == "pretrain":
         section = recipe.pretrain
         network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model, use_safetensors=True)
@@ -117,12 +117,12 @@ def predict(
     config = classifier.config
     bytes_are_read = False
     if input_file is None:
-        recipe, phase = _recorded(model)
+        recipe, phase, seed = _recorded(model)
         if phase != "finetune":
             raise HfLongSeqError(
                 f"model {model} is a {phase} run without a classifier: give the folder of a finetune run."
             )
-        data = data or load_data(recipe.data)
+        data = data or load_data(recipe.data, seed)
         rows = _split(data, split or "test", phase)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = reads_bytes(data.spec)
@@ -176,8 +176,8 @@ def _named(value, problem: str, config) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _recorded(model: str | os.PathLike) -> tuple[Recipe, str]:
-    """Settings and phase of the run that a folder holds."""
+def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
+    """Settings, phase and seed of the run that a folder holds."""
     settings = run_folder.read_resolved(model)
     phase = ((settings or {}).get("run") or {}).get("phase")
     if phase not in ("pretrain", "finetune"):
@@ -187,7 +187,7 @@ def _recorded(model: str | os.PathLike) -> tuple[Recipe, str]:
         )
     if not (Path(model) / run_folder.METRICS).is_file():
         raise HfLongSeqError(f"model {model} is an unfinished run: start the same command again to finish it.")
-    return Recipe.load(settings), phase
+    return Recipe.load(settings), phase, settings["run"]["seed"]
 
 
 def _split(data: TaskData, name: str, phase: str):

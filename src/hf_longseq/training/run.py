@@ -66,6 +66,7 @@ def pretrain(
     overwrite: bool = False,
     listener: Listener = silent,
     data: TaskData | None = None,
+    train_dataset: "Dataset | None" = None,
 ) -> RunResult:
     """Train a model to restore (or to predict) the inputs of the task's training split; labels are never read.
 
@@ -76,13 +77,16 @@ def pretrain(
         overwrite: Delete a run that the folder holds, and start again.
         listener: Told the progress, see `progress.py`.
         data: The loaded data of `recipe.data`, to load them once for several runs.
+        train_dataset: Rows to pretrain on instead, with the task's input column (`input_ids` or `input_values`).
 
     Raises:
         HfLongSeqError: If a setting, the data or the folder is not fit for the run; nothing is written then.
     """
     check_seed(seed)
     distributed.join()
-    data = data or distributed.main_first(lambda: load_data(recipe.data))
+    data = data or distributed.main_first(lambda: load_data(recipe.data, seed))
+    if train_dataset is not None:
+        data = replace(data, pretrain=train_dataset)
     config = build_config(recipe, data.spec)
     set_seed(seed)
     model = build_model(pretraining_class(recipe.pretrain, data.spec), config)
@@ -134,7 +138,7 @@ def finetune(
     """
     check_seed(seed)
     distributed.join()
-    data = data or distributed.main_first(lambda: load_data(recipe.data))
+    data = data or distributed.main_first(lambda: load_data(recipe.data, seed))
     config = build_config(recipe, data.spec, classifier=True)
     section = recipe.finetune if init_from is not None else recipe.scratch
     scale = label_statistics(data.labelled, data.spec)

@@ -1,0 +1,159 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs without labels, for pretraining: read from a source of the user's, and kept apart from held-out rows."""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from datasets import Array2D, Dataset, Features
+
+from hf_longseq.data import byte_text
+from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
+from hf_longseq.data.own_data import CHUNK, INPUT_NAMES, modality_of, usual_name
+from hf_longseq.data.own_reader import Reader
+from hf_longseq.data.own_sources import Table, open_source
+from hf_longseq.data.processors import task_processor
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+logger = logging.getLogger(__name__)
+
+INPUTS = ("input_ids", "input_values", "input_ids_2", "input_values_2")
+
+
+def read_unlabelled(
+    source: str,
+    spec: TaskSpec,
+    train: Dataset,
+    input_column: str | None = None,
+    cache_dir: str | None = None,
+    **decoding: Any,
+) -> Dataset:
+    """Read inputs for pretraining on a task: every row of the source, in the form of the task's rows.
+
+    Args:
+        source: What `--data` takes: a table, an array, a folder, or the id of a data set on the Hub.
+        spec: The task; the inputs must be of its modality, channels, image size and sampling rate.
+        train: The task's training split, whose input column the result resembles.
+        input_column: Name of the column; default: the first usual name that the source has.
+        cache_dir: Where the converted data are kept; default: `cache_directory()`.
+        decoding: `colour`, `image_size` and `sampling_rate` as own data take them.
+
+    Returns:
+        A data set with the task's input column alone.
+
+    Raises:
+        HfLongSeqError: For a task of pairs, and for the first row that does not fit the task.
+
+    Example:
+        >>> from hf_longseq.data.task import load_task
+        >>> splits, spec = load_task("spoken-tones")
+        >>> np.save("more.npy", np.zeros((8, 300), dtype=np.float32))
+        >>> read_unlabelled("more.npy", spec, splits["train"]).num_rows
+        8
+    """
+    if spec.pair:
+        raise HfLongSeqError(f"task {spec.name!r} reads pairs of inputs, so data.unlabelled cannot be {source!r}.")
+    tables = list(open_source(source).values())
+    columns = [
+        input_column if input_column in table.names else usual_name(table, INPUT_NAMES, "input_column")
+        for table in tables
+    ]
+    modality = _fitting_modality(spec, tables[0], columns[0])
+    reader = Reader(modality, max_length=spec.max_length, reference=f"task {spec.name!r}", **decoding)
+    if spec.image_shape is not None:
+        reader.shape = (*spec.image_shape, *((spec.num_channels,) if (spec.num_channels or 1) > 1 else ()))
+    elif modality in ("values", "audio"):
+        reader.shape, reader.rate = (spec.num_channels,), spec.sampling_rate if modality == "audio" else None
+    name = next(column for column in INPUTS if column in train.column_names)
+    kind = train.features[name]
+    depends_on = {
+        "version": 1,
+        "files": fingerprint(file for table in tables for file in table.files),
+        "rows": [getattr(table.columns, "_fingerprint", "") for table in tables],
+        "columns": columns,
+        "spec": repr(spec),
+        "decoding": decoding,
+    }
+    chunks = partial(_chunks, tables, columns, reader, spec, name, kind)
+    splits = load_converted("unlabelled", depends_on, Features({name: kind}), chunks, cache_dir, ("unlabelled",))
+    return splits["unlabelled"].with_format("numpy")
+
+
+def without_held_out(unlabelled: Dataset, held_out: Iterable[Dataset]) -> Dataset:
+    """The unlabelled inputs that equal no validation or test input; the number of the others is logged."""
+    columns = [name for name in INPUTS if name in unlabelled.column_names]
+    known = {digest for rows in held_out for digest in _digests(rows, columns)}
+    kept = [row for row, digest in enumerate(_digests(unlabelled, columns)) if digest not in known]
+    if len(kept) == len(unlabelled):
+        return unlabelled
+    logger.info("%d unlabelled inputs left out: they equal validation or test inputs", len(unlabelled) - len(kept))
+    return unlabelled.select(kept)
+
+
+def _digests(rows: Dataset, columns: list[str]) -> Iterator[bytes]:
+    for row in rows.select_columns(columns):
+        digest = hashlib.blake2b(digest_size=12)
+        for column in columns:
+            digest.update(np.ascontiguousarray(row[column]).tobytes() + b"|")
+        yield digest.digest()
+
+
+def _fitting_modality(spec: TaskSpec, table: Table, column: str) -> str:
+    """How to read the source's column for the task, or an error if it holds something else."""
+    found = modality_of(table, column)
+    if spec.image_shape is not None:
+        wanted = ("image",)
+    elif spec.modality == "values":
+        wanted = ("values", "audio", "tokens")  # whole numbers are values, too
+    elif spec.vocab_size == byte_text.VOCAB_SIZE and not spec.vocabulary:
+        wanted = ("text",)
+    else:
+        wanted = ("tokens", "text") if spec.vocabulary else ("tokens",)
+    if found not in wanted:
+        raise HfLongSeqError(
+            f"data.unlabelled holds {found} in column {column!r} of {table.name}, but task {spec.name!r} reads "
+            f"{wanted[0]}: give a source of the same kind."
+        )
+    return "values" if spec.modality == "values" and found == "tokens" else found
+
+
+def _chunks(
+    tables: list[Table], columns: list[str], reader: Reader, spec: TaskSpec, name: str, kind: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    processor = task_processor(spec)
+    dtype = kind.dtype if isinstance(kind, Array2D) else kind.feature.dtype
+    for table, column in zip(tables, columns, strict=True):
+        values = table.column(column)
+        for start in range(0, len(table), CHUNK):
+            rows = range(start, min(start + CHUNK, len(table)))
+            arrays = [_encode(values[i], f"{table.name}, row {i + 1},", reader, spec, processor) for i in rows]
+            if dtype == "uint8" and arrays[0].dtype.kind == "f":
+                arrays = [_levels(array, spec.value_range) for array in arrays]
+            yield "unlabelled", {name: sequence_array(arrays, dtype)}
+
+
+def _encode(raw: Any, where: str, reader: Reader, spec: TaskSpec, processor) -> np.ndarray:
+    """One input as a row of the task holds it."""
+    if spec.vocabulary and isinstance(raw, str):
+        return np.asarray(processor(raw)["input_ids"][: spec.max_length])
+    array = reader.read(raw, where)
+    if spec.image_shape is not None and spec.modality == "tokens":
+        return np.asarray(processor(array.reshape(spec.image_shape))["input_ids"]).reshape(-1)
+    if spec.modality == "tokens" and array.max() >= spec.vocab_size:
+        raise HfLongSeqError(
+            f"{where} holds id {array.max()}, but task {spec.name!r} has ids below {spec.vocab_size}: remove the row."
+        )
+    if reader.modality in ("values", "audio"):
+        return processor.prepare(array.copy(), None).numpy()
+    return array
+
+
+def _levels(values: np.ndarray, value_range: tuple[float, float]) -> np.ndarray:
+    """Values as the 256 levels in which a task stores them."""
+    low, high = value_range
+    return np.clip(np.round((values - low) / (high - low) * 255), 0, 255).astype(np.uint8)

@@ -1,0 +1,122 @@
+"""Rows without labels are inputs of pretraining, and of pretraining alone."""
+
+import os
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from hf_longseq.cli.main import main
+from hf_longseq.data import own_data
+from hf_longseq.data.byte_text import decode
+from hf_longseq.data.task import load_task
+from hf_longseq.data.unlabelled import read_unlabelled, without_held_out
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import Recipe
+from hf_longseq.training.build import load_data
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def write_rows(path="rows.csv", labelled=200, unlabelled=1000, twins=0, group=False):
+    """Rows `text,label[,subject]`: labelled ones, unlabelled ones, and unlabelled copies of all labelled ones."""
+    header = "text,label" + (",subject" if group else "")
+    rows = [[f"note {i} {'ab' * (i % 7 + 1)}", str(i % 2), f"s{i % 10}"] for i in range(labelled)]
+    rows += [[f"free {i} {'ba' * (i % 7 + 1)}", "", f"s{i % 20}"] for i in range(unlabelled)]
+    rows += [[text, "", subject] for text, _, subject in rows[:twins]]
+    lines = [",".join(row if group else row[:2]) for row in rows]
+    with open(path, "w") as file:
+        file.write("\n".join([header, *lines]))
+    return str(path)
+
+
+def data_of(**data):
+    return load_data(Recipe.load(None, {"data": data}).data)
+
+
+def test_rows_without_a_label_are_read_by_pretraining_alone():
+    data = data_of(task="own-data", data=write_rows())
+    assert (len(data.labelled), len(data.validation), len(data.test)) == (160, 20, 20)
+    assert len(data.pretrain) == 160 + 1000 and "labels" not in data.pretrain.column_names
+    assert "200 labelled rows (160/20/20 examples) among 1,200 inputs, 1,000 unlabelled" in data.spec.note
+
+
+@pytest.mark.parametrize(("inputs", "count"), [("subset", 10), ("all", 160), ("all+unlabelled", 1160), (30, 30)])
+def test_pretraining_reads_what_it_is_told_to(inputs, count):
+    section = {"task": "own-data", "data": write_rows(), "num_train_examples": 10, "pretrain_inputs": inputs}
+    assert len(data_of(**section).pretrain) == count
+
+
+def test_copies_of_held_out_rows_are_left_out_and_counted():
+    data = data_of(task="own-data", data=write_rows(twins=200))
+    assert len(data.pretrain) == 160 + 1000 + 160
+    assert "40 unlabelled left out (equal to, or of the group of, a held-out row)" in data.spec.note
+
+
+def test_a_group_never_crosses_splits_through_its_unlabelled_rows():
+    splits, _ = own_data.load(write_rows(group=True), group_column="subject")
+    subjects = [f"s{i % 10}" for i in range(200)] + [f"s{i % 20}" for i in range(1000)]
+    of = {name: {subjects[row] for row in rows["source_row"]} for name, rows in splits.items()}
+    assert of["unlabelled"] and not of["unlabelled"] & (of["validation"] | of["test"])
+
+
+def test_data_without_a_label_column_pretrain_and_say_what_fine_tuning_lacks(capsys):
+    np.save("waves.npy", np.random.default_rng(0).normal(size=(60, 40)).astype(np.float32))
+    assert main("pretrain --data waves.npy --tiny --output_dir pretrained".split()) == 0
+    assert main("spt --data waves.npy --tiny --output_dir both".split()) == 2
+    assert "waves.npy has no labels to fine-tune on: name their column with --label_column" in capsys.readouterr().err
+
+
+def test_another_source_without_labels_joins_any_task():
+    train = load_task("spoken-tones")[0]["train"]
+    np.save("more.npy", np.random.default_rng(0).normal(size=(7, 300)).astype(np.float32))
+    data = data_of(task="spoken-tones", unlabelled="more.npy")
+    assert (
+        len(data.pretrain) == len(train) + 7
+        and data.pretrain.features["input_values"] == train.features["input_values"]
+    )
+    texts = data_of(task="own-data", data=write_rows(unlabelled=0), unlabelled=write_rows("more.csv", 0, 30))
+    assert len(texts.pretrain) == 160 + 30 and decode(texts.pretrain[160]["input_ids"])[:6] == "free 0"
+
+
+def test_equal_inputs_are_found_whatever_their_length():
+    held_out = Dataset.from_dict({"input_ids": [[1, 2, 3], [4]], "labels": [0, 1]}).with_format("numpy")
+    rows = Dataset.from_dict({"input_ids": [[1, 2], [4], [1, 2, 3], [5]]}).with_format("numpy")
+    kept = without_held_out(rows, [held_out])
+    assert [row.tolist() for row in kept["input_ids"]] == [[1, 2], [5]]
+
+
+def write_sound(path, rate):
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(path, np.sin(np.arange(400) / 9), rate)
+
+
+def test_a_source_that_does_not_fit_the_task_is_named():
+    rows, spec = load_task("spoken-tones")
+    write_rows("texts.csv", 0, 5)
+    with pytest.raises(
+        HfLongSeqError, match="holds text in column 'text' of texts.csv, but task 'spoken-tones' reads"
+    ):
+        read_unlabelled("texts.csv", spec, rows["train"], "text")
+    np.save("two.npy", np.zeros((5, 30, 2), dtype=np.float32))
+    with pytest.raises(HfLongSeqError, match=r"row 1, .*has channels \(2,\), task 'spoken-tones' \(1,\)"):
+        read_unlabelled("two.npy", spec, rows["train"])
+    write_sound("high.wav", 8000)
+    with open("sounds.csv", "w") as file:
+        file.write("file\nhigh.wav\n")
+    with pytest.raises(HfLongSeqError, match="has 8000 Hz, task 'spoken-tones' 1000 Hz"):
+        read_unlabelled("sounds.csv", spec, rows["train"])
+    with pytest.raises(FileNotFoundError, match="nothing.csv does not exist"):
+        read_unlabelled("nothing.csv", spec, rows["train"])
+
+
+def test_an_unlabelled_row_of_a_held_out_split_is_named():
+    os.mkdir("splits")
+    write_rows("splits/train.csv", 30, 0)
+    write_rows("splits/test.csv", 30, 1)
+    with pytest.raises(HfLongSeqError, match="test.csv, row 31, is in test and has no label: label it, remove it, or"):
+        own_data.load("splits")
