@@ -307,13 +307,20 @@ def cached_bytes(name: str) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.parquet")) if folder.is_dir() else 0
 
 
-def limit_examples(dataset: "Dataset", limit: float, seed: int = 42) -> "Dataset":
+def limit_examples(dataset: "Dataset", limit: float, seed: int = 42, by_class: bool = False) -> "Dataset":
     """Keep a random part of a training split; a smaller limit always gives a subset of a larger one's examples.
 
     Args:
         dataset: The training split.
         limit: A number of examples if > 1 (or an int), a fraction if a float in (0, 1].
         seed: Seed of the order from which the first examples are taken.
+        by_class: Whether every class of the column `labels` keeps its share in the part.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> rows = Dataset.from_dict({"labels": [0] * 50 + [1] * 50})
+        >>> sum(limit_examples(rows, 10, by_class=True)["labels"])
+        5
     """
     import numpy as np
 
@@ -322,7 +329,16 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42) -> "Dataset
         raise HfLongSeqError(
             f"limit is {limit} but the split has {len(dataset)} examples: use at most that, or a fraction in (0, 1]."
         )
-    return dataset.select(np.random.RandomState(seed).permutation(len(dataset))[:count])
+    order = np.random.RandomState(seed).permutation(len(dataset))
+    if by_class:
+        # the k-th of the n examples of a class stands at the share (k + 1/2) / n of the order
+        labels = np.asarray(dataset["labels"][:])[order]
+        place = np.empty(len(order))
+        for label in np.unique(labels):
+            rows = np.flatnonzero(labels == label)
+            place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+        order = order[np.argsort(place, kind="stable")]
+    return dataset.select(order[:count])
 
 
 def cache_directory() -> Path:

@@ -58,7 +58,9 @@ class DataSection:
     num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")
     num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
     subset_seed: int | Literal["run"] = option(
-        "run", "seed of the labelled subset: the run's, or a number; a smaller subset lies within a larger one"
+        "run",
+        "run",
+        "seed of the labelled subset, drawn by class: the run's or a number; smaller ones lie in larger ones",
     )
     pretrain_inputs: int | Literal["subset", "all", "all+unlabelled"] = option(
         "all+unlabelled",

@@ -82,11 +82,12 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     splits, spec = load_task(section.task, **section.options)
     train = splits["train"]
     subset_seed = seed if section.subset_seed == "run" else section.subset_seed
+    by_class = spec.problem_type == "single_label_classification"
     limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
     labelled = train
     if limit is not None:
         try:
-            labelled = limit_examples(train, limit, seed=subset_seed)
+            labelled = limit_examples(train, limit, subset_seed, by_class)
         except ValueError:
             name = "num_train_examples" if section.train_fraction is None else "train_fraction"
             raise HfLongSeqError(
@@ -107,7 +108,7 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
                 f"data.pretrain_inputs is {section.pretrain_inputs}, but task {section.task!r} has {len(train)} "
                 "training examples: ask for at most that many, or for 'all'."
             )
-        pretrain = limit_examples(train, section.pretrain_inputs, seed=subset_seed)
+        pretrain = limit_examples(train, section.pretrain_inputs, subset_seed, by_class)
     else:
         pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
     return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
