@@ -59,7 +59,6 @@ class DataSection:
     num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
     subset_seed: int | Literal["run"] = option(
         "run",
-        "run",
         "seed of the labelled subset, drawn by class: the run's or a number; smaller ones lie in larger ones",
     )
     pretrain_inputs: int | Literal["subset", "all", "all+unlabelled"] = option(
