@@ -82,10 +82,11 @@ def test_settings_without_a_choice_are_left_out(tmp_path):
 def test_the_command_is_told_by_the_settings(tmp_path):
     folder_of(tmp_path, [row()])
     axes = {"archs": ["s4"], "inits": ["scratch", "spt"], "grid": {"lr": [0.1, 0.2]}, "train_fractions": [1.0, 0.5]}
+    axes["compute_tied"] = True
     (tmp_path / "resolved.yaml").write_text(json.dumps({"run": {"phase": "compare", "seeds": [0, 1]} | axes}))
     assert read_results([str(tmp_path)]).folders["command"].item() == (
-        "hf-longseq compare --recipe resolved.yaml --seeds 0 1 --inits scratch spt --grid lr=0.1,0.2 "
-        "--train_fractions 1.0,0.5"
+        "hf-longseq compare --recipe resolved.yaml --seeds 0 1 --inits scratch spt --train_fractions 1.0 0.5 "
+        "--compute_tied --grid lr=0.1,0.2"
     )
 
 

@@ -226,18 +226,17 @@ def curves_of(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
 
 def _command(settings: dict[str, Any]) -> str | None:
     """The command of a comparison as far as its settings tell it."""
-    run = settings.get("run") or {}
-    if run.get("phase") not in ("compare", "spt"):
+    run = dict(settings.get("run") or {})
+    phase, archs, grid = (run.pop(key, None) for key in ("phase", "archs", "grid"))
+    if phase not in ("compare", "spt"):
         return None
-    words = [f"hf-longseq {run['phase']} --recipe {RESOLVED}"]
-    if run.get("archs") and run["archs"] != architectures_of(settings):
-        words.append(f"--archs {' '.join(run['archs'])}")
-    words += [f"--{key} {' '.join(map(str, run[key]))}" for key in ("seeds", "inits") if run.get(key)]
-    points = (f"{key}={','.join(map(str, values))}" for key, values in (run.get("grid") or {}).items())
-    words += [f"--grid {' '.join(points)}"] if run.get("grid") else []
-    if run.get("train_fractions"):
-        words.append(f"--train_fractions {','.join(map(str, run['train_fractions']))}")
-    return " ".join([*words, *(["--compute_tied"] if run.get("compute_tied") else [])])
+    axes = {} if archs in (None, architectures_of(settings)) else {"archs": archs}
+    axes |= {key: value if isinstance(value, list) else [value] for key, value in run.items() if value}
+    axes |= {"grid": [f"{key}={','.join(map(str, values))}" for key, values in grid.items()]} if grid else {}
+    words = (
+        f"--{key} {' '.join(str(item) for item in items if item is not True)}".strip() for key, items in axes.items()
+    )
+    return " ".join([f"hf-longseq {phase} --recipe {RESOLVED}", *words])
 
 
 def _merged(scores: pd.DataFrame) -> pd.DataFrame:

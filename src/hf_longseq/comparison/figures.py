@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 from markupsafe import Markup
 
-from hf_longseq.comparison.arms import ARMS, GAIN, LOSS, SPARE, arch_label, arm, from_scratch, rank
+from hf_longseq.comparison.arms import ARMS, GAIN, LOSS, SPARE, arch_label, arm, from_scratch, rank, split_name
 from hf_longseq.comparison.dataframe import Results
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.tables import Row, colour_of, labels_text, metric_text, number
@@ -88,11 +88,12 @@ def _headline(rows: Sequence[Row]):
     heights = [1.6 * len(members) + len({row.name for row in members}) + 2.5 for members in panels.values()]
     figure = _canvas(4.8, 0.23 * sum(heights) + 0.6)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
-    inits = sorted({one["init"] for row in rows for one in row.arms.values()}, key=rank)
+    inits = sorted({split_name(one["init"])[0] for row in rows for one in row.arms.values()}, key=rank)
     for axis, (text, members) in zip(axes, panels.items(), strict=True):
         place, name = 0.0, None
         for row in members:
-            words = [(arch_label(row.arch), INK), (labels_text(row.labels), FAINT)]
+            what = ", ".join(filter(None, (labels_text(row.labels), row.variant)))
+            words = [(arch_label(row.arch), INK), (what, FAINT)]
             if row.name != name:
                 name, place = row.name, place - 0.3
                 _words(axis, 0, place, [(name, INK)], weight="bold")
@@ -141,7 +142,7 @@ def _headline_row(axis, row: Row, place: float, inits: Sequence[str]) -> None:
 
 def label_curves(means: pd.DataFrame) -> Figure | None:
     """Scores over the number of labels, a panel per architecture; None where there is only one number."""
-    means = means[means.groupby("arch")["labels"].transform("nunique") > 1]
+    means = _by_protocol(means[means.groupby("arch")["labels"].transform("nunique") > 1])
     if not len(means):
         return None
     name, text = means["name"].iloc[0], metric_text(means.iloc[0])
@@ -167,7 +168,9 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
         return None
     name, text = means["name"].iloc[0], metric_text(means.iloc[0]).replace("test", "validation", 1)
     places = {arch: place for place, arch in enumerate(means["arch"].unique())}
-    curves = curves.sort_values(["arch", "labels"], kind="stable", key=lambda column: column.replace(places))
+    curves = _by_protocol(curves).sort_values(
+        ["arch", "labels"], kind="stable", key=lambda column: column.map(places) if column.name == "arch" else column
+    )
     panels, before = {}, {}
     for (arch, labels), panel in curves.groupby(["arch", "labels"], dropna=False, sort=False):
         title = f"{arch_label(arch)}, {labels_text(labels)}".removesuffix(", ")
@@ -178,17 +181,19 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
         before[title] = panel["pretrain_steps"].max()
 
     def finish(axis, lines: dict[str, pd.DataFrame]) -> None:
-        steps = before[axis.get_title(loc="left")]
-        if steps:
-            axis.axvspan(-steps, 0, color=FAINT, alpha=0.1, linewidth=0, zorder=0)
-            axis.annotate("pretraining", (-steps / 2, 0.97), xycoords=("data", "axes fraction"), ha="center",
-                          va="top", color=FAINT, fontsize=8.5)  # fmt: skip
-        axis.margins(x=0.02)
-        axis.locator_params(axis="x", nbins=5)
+        from matplotlib.ticker import LogLocator
+
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step:,g}")
+        axis.minorticks_off()
+        if steps := before[axis.get_title(loc="left")]:
+            axis.annotate(f"after {steps:,} steps of pretraining", (0.02, 0.98), xycoords="axes fraction", va="top",
+                          color=ARMS["spt-masked"].colours[0], fontsize=8)  # fmt: skip
 
     caption = (
-        f"{name}: learning curves; mean over seeds, from the lowest to the highest. Steps with labels begin at 0, "
-        "pretraining lies before them."
+        f"{name}: learning curves over the steps with labels (logarithmic); mean over seeds, from the lowest to the "
+        "highest. Self-pretrained arms begin after their pretraining, whose steps are not drawn."
     )
     factor = _factor(means.iloc[0])
     return _figure(f"curves-{slug(name).lower()}", caption,
@@ -239,6 +244,12 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: 
         row[0].set_ylabel(y)
     _legend(figure, inits)
     return figure
+
+
+def _by_protocol(frame: pd.DataFrame) -> pd.DataFrame:
+    """Arms that were pretrained under several protocols, as variants of their own."""
+    several = frame.groupby("init")["protocol"].transform("nunique") > 1
+    return frame.assign(init=frame["init"].where(~several, frame["init"] + "@protocol=" + frame["protocol"]))
 
 
 def _factor(row: pd.Series) -> float:

@@ -36,12 +36,14 @@ class Row(NamedTuple):
 
     Attributes:
         arms: By heading (scratch, equal budget, masked, ...), rows of `arm_means`.
+        variant: Protocol and settings of its pretraining, in words.
         over_tied, over_scratch: Gains of the arm that validation prefers; None where there is no such partner.
     """
 
     name: str
     arch: str
     labels: float
+    variant: str
     arms: dict[str, pd.Series]
     over_tied: pd.Series | None
     over_scratch: pd.Series | None
@@ -59,12 +61,13 @@ def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
         scratch = block["init"].map(from_scratch)
         bases = {row["init"]: row for _, row in block[scratch].iterrows()}
         variants = block["init"].map(lambda init: settings_text(split_name(init)[1]))
-        for _, arms in [*block[~scratch].groupby(["protocol", variants[~scratch]], sort=False)] or [("", block[:0])]:
+        groups = block[~scratch].groupby(["protocol", variants[~scratch]], sort=False)
+        for words, arms in [*groups] or [((), block[:0])]:
             found = [row for _, row in arms.iterrows()]
             against = dict.fromkeys(base for one in found for base in partners(one, bases)) or bases
             by_heading = {arm(base).heading: bases[base] for base in reversed(list(against))}
             by_heading |= {arm(one["init"], means["init"]).heading: one for one in found}
-            rows.append(Row(*key, by_heading, *_preferred(arms, gains)))
+            rows.append(Row(*key, ", ".join(filter(None, words)), by_heading, *_preferred(arms, gains)))
     return rows
 
 
@@ -264,11 +267,9 @@ def compact(value: float) -> str:
 
 def _what(row: Row) -> str:
     """Labels, inputs that pretraining read, protocol, variant."""
-    arms = [one for one in row.arms.values() if not from_scratch(one["init"])]
-    read = {count(one["pretrain_examples"]) for one in arms} - {UNKNOWN}
-    words = [labels_text(row.labels), f"{' / '.join(sorted(read))} inputs" if read else ""]
-    words += [arms[0]["protocol"], settings_text(split_name(arms[0]["init"])[1])] if arms else []
-    return ", ".join(word for word in words if word)
+    read = {count(one["pretrain_examples"]) for one in row.arms.values() if not from_scratch(one["init"])} - {UNKNOWN}
+    words = [labels_text(row.labels), f"{' / '.join(sorted(read))} inputs" if read else "", row.variant]
+    return ", ".join(filter(None, words))
 
 
 def _arm_text(row: pd.Series, inits: pd.Series) -> str:
