@@ -22,8 +22,8 @@ SLAB = 1024
 TILE = 128
 """Positions that change places with channels at once."""
 
-GROUP_NUMBERS = 1 << 18
-"""Numbers of a group of channels transformed together on a CPU: 1 MiB, and twice that with its spectrum."""
+GROUP_NUMBERS = 1 << 19
+"""Numbers of a group of channels transformed together on a CPU: 2 MiB, and as much again for its spectrum."""
 
 DEVICE_GROUP_NUMBERS = 1 << 26
 """The same where memory alone limits it."""
