@@ -61,7 +61,7 @@ def test_kernel_in_float32_at_length_16384():
 
 def test_powers_may_start_anywhere():
     decay, omega = modes()
-    assert torch.allclose(mode_powers(decay, omega, 17, 300), mode_powers(decay, omega, 0, 317)[:, 17:])
+    assert torch.allclose(mode_powers(decay, omega, 17, 300), mode_powers(decay, omega, 0, 317)[17:])
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["causal", "bidirectional"])

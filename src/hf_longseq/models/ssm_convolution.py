@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of many shared modes, and convolution with a kernel as long as the sequence (DLR).
 
-Complex numbers are carried as real pairs, so that a kernel Re(W Lambda^t) is one real matrix product,
-[Re W, -Im W] [Re Lambda^t; Im Lambda^t].
+Complex numbers stand side by side as real pairs, so that a kernel Re(W Lambda^t) is one real matrix product of W with
+conj(Lambda)^t.
 
 Axes: B batch, L length, H channels, D directions, N complex modes, T positions of a block, Q blocks, R rows.
 """
@@ -11,10 +11,8 @@ Axes: B batch, L length, H channels, D directions, N complex modes, T positions 
 import torch
 import torch.nn.functional as F
 
+from .ssm_powers import as_complex, as_real
 from .ssm_precision import without_autocast
-
-BLOCK = 128
-"""Positions whose powers are computed one by one; all others are products of these with powers of Lambda^BLOCK."""
 
 SLAB = 1024
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
@@ -33,9 +31,9 @@ FFT_SHARES = (32, 30, 27, 25, 24, 20)
 
 
 def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length: int) -> torch.Tensor:
-    """Lambda^t for t = start ... start + length - 1, with Lambda = exp(-decay + i omega).
+    """conj(Lambda)^t for t = start ... start + length - 1, with Lambda = exp(-decay + i omega).
 
-    Only L/T + T exponentials are computed: Lambda^(qT + r) = Lambda^(qT) Lambda^r.
+    About 2 sqrt(length) exponentials are computed: Lambda^(qT + r) = Lambda^(qT) Lambda^r.
 
     Args:
         decay_N: -Re log Lambda per position, non-negative, float32 or float64.
@@ -44,26 +42,32 @@ def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length
         length: number of exponents.
 
     Returns:
-        (2N, length), the real parts above the imaginary parts.
+        (length, 2N), real and imaginary parts side by side.
     """
-    blocks = -(-length // BLOCK)
-    inner = _powers(decay_N, omega_N, torch.arange(min(BLOCK, length), device=decay_N.device))
-    outer = _powers(decay_N, omega_N, torch.arange(blocks, device=decay_N.device) * BLOCK + start)
-    (a, b), (c, d) = (z[:, None, :] for z in inner), (z[:, :, None] for z in outer)
-    real = torch.addcmul(a * c, b, d, value=-1).flatten(1)[:, :length]
-    imag = torch.addcmul(a * d, b, c).flatten(1)[:, :length]
-    return torch.cat((real, imag))
+    size = 1 << (length.bit_length() // 2)
+    positions = torch.arange(-(-length // size), device=decay_N.device) * size + start
+    outer_AN = _powers(decay_N, omega_N, positions).conj_physical()
+    inner_TN = _powers(decay_N, omega_N, torch.arange(size, device=decay_N.device)).conj_physical()
+    return as_real((outer_AN[:, None] * inner_TN).flatten(0, 1)[:length])
 
 
-def _powers(decay_N, omega_N, exponents):
+def _powers(decay_N: torch.Tensor, omega_N: torch.Tensor, exponents_T: torch.Tensor) -> torch.Tensor:
+    """(T, N), complex."""
     # float64 because omega * t reaches 10^5 radians, where float32 keeps two digits of the phase
-    decay, omega, t = decay_N.double()[:, None], omega_N.double()[:, None], exponents.double()
-    modulus = torch.exp(-decay * t)
-    return (modulus * torch.cos(omega * t)).to(decay_N.dtype), (modulus * torch.sin(omega * t)).to(decay_N.dtype)
+    t_T1 = exponents_T.double()[:, None]
+    exact = torch.polar(torch.exp(-decay_N.double() * t_T1), omega_N.double() * t_T1)
+    return exact.to(torch.promote_types(decay_N.dtype, torch.complex64))
+
+
+def _turn(x_RN: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, exponent: int) -> torch.Tensor:
+    """Complex rows times Lambda^exponent."""
+    if exponent == 0:
+        return x_RN
+    return x_RN * _powers(decay_N, omega_N, torch.full((1,), exponent, device=decay_N.device))[0]
 
 
 class _ModeKernel(torch.autograd.Function):
-    """Kernel in slabs of positions. Powers of one slab serve all: the weights are rotated on to the next slab instead.
+    """Kernel in slabs of positions. Powers of one slab serve all: the weights are turned on to the next slab instead.
 
     Nothing as large as modes x length is ever held. The gradient with respect to log Lambda needs
     sum_t t g_t Lambda^t, which is one more product of the same kind, with the gradient weighted by t.
@@ -73,43 +77,30 @@ class _ModeKernel(torch.autograd.Function):
     def forward(ctx, weights_RN2, decay_N, omega_N, length):
         ctx.save_for_backward(weights_RN2, decay_N, omega_N)
         ctx.length = length
-        powers = mode_powers(decay_N, omega_N, 0, min(SLAB, length))
+        powers, weights = mode_powers(decay_N, omega_N, 0, min(SLAB, length)), torch.view_as_complex(weights_RN2)
         kernel = weights_RN2.new_empty(weights_RN2.shape[0], length)
         for start in range(0, length, SLAB):
             slab = kernel[:, start : start + SLAB]
-            real, imag = _rotate(weights_RN2.unbind(-1), decay_N, omega_N, start)
-            slab.copy_(torch.cat((real, -imag), dim=-1) @ powers[:, : slab.shape[1]])
+            slab.copy_(as_real(_turn(weights, decay_N, omega_N, start)) @ powers[: slab.shape[1]].t())
         return kernel
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_RL):
         weights_RN2, decay_N, omega_N = ctx.saved_tensors
-        count, length = weights_RN2.shape[0], ctx.length
-        powers = mode_powers(decay_N, omega_N, 0, min(SLAB, length))
-        offsets = torch.arange(powers.shape[1], device=grad_RL.device, dtype=grad_RL.dtype)
-        plain = [torch.zeros_like(weights_RN2[..., 0]) for _ in range(2)]
-        timed = [torch.zeros_like(weights_RN2[..., 0]) for _ in range(2)]
+        length, powers = ctx.length, mode_powers(decay_N, omega_N, 0, min(SLAB, ctx.length))
+        offsets = torch.arange(powers.shape[0], device=grad_RL.device, dtype=grad_RL.dtype)
+        plain = timed = 0.0
         for start in range(0, length, SLAB):
             slab = grad_RL[:, start : start + SLAB]
             size = slab.shape[1]
-            both = torch.cat((slab, slab * offsets[:size])) @ powers[:, :size].t()
-            g, r = (_rotate(rows.chunk(2, dim=-1), decay_N, omega_N, start) for rows in both.split(count))
-            for part in range(2):
-                plain[part] += g[part]
-                timed[part] += r[part].add_(g[part], alpha=start)
-        weights = weights_RN2.unbind(-1)
-        grad_decay = (weights[1] * timed[1] - weights[0] * timed[0]).sum(0)
-        grad_omega = -(weights[0] * timed[1] + weights[1] * timed[0]).sum(0)
-        return torch.stack((plain[0], -plain[1]), dim=-1), grad_decay, grad_omega, None
-
-
-def _rotate(pair, decay_N, omega_N, exponent: int):
-    """(real, imaginary) rows times Lambda^exponent."""
-    if exponent == 0:
-        return pair
-    real, imag = (z[:, 0] for z in _powers(decay_N, omega_N, torch.full((1,), exponent, device=decay_N.device)))
-    return pair[0] * real - pair[1] * imag, pair[0] * imag + pair[1] * real
+            # a gradient turns against what it belongs to
+            sums = as_complex(slab @ powers[:size])
+            plain = plain + _turn(sums, decay_N, -omega_N, start)
+            sums = as_complex((slab * offsets[:size]) @ powers[:size]) + start * sums
+            timed = timed + _turn(sums, decay_N, -omega_N, start)
+        grad_log_N = (torch.view_as_complex(weights_RN2).conj() * timed).sum(0)
+        return torch.view_as_real(plain), -grad_log_N.real, grad_log_N.imag, None
 
 
 def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int) -> torch.Tensor:
@@ -262,15 +253,11 @@ def good_fft_size(minimum: int) -> int:
 def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:
     """State after the sequence from zero, sum_s Lambda^(L - 1 - s) u_s: (B, H, N), complex. Goes in slabs."""
     channels, batch, length = u_HBL.shape
-    powers = mode_powers(decay_N, omega_N, 0, min(SLAB, length))
-    pair = None
+    powers, state = mode_powers(decay_N, omega_N, 0, min(SLAB, length)), None
     for slab in u_HBL.flatten(0, 1).split(SLAB, dim=-1):
-        added = (slab.flip(-1) @ powers[:, : slab.shape[-1]].T).chunk(2, dim=-1)
-        if pair is not None:
-            carried = _rotate(pair, decay_N, omega_N, slab.shape[-1])
-            added = added[0] + carried[0], added[1] + carried[1]
-        pair = added
-    return torch.complex(*pair).view(channels, batch, -1).transpose(0, 1)
+        added = as_complex(slab.flip(-1) @ powers[: slab.shape[-1]]).conj_physical()
+        state = added if state is None else added + _turn(state, decay_N, omega_N, slab.shape[-1])
+    return state.view(channels, batch, -1).transpose(0, 1)
 
 
 def mode_step(
@@ -320,8 +307,8 @@ def propagate_modes(
     powers = mode_powers(decay_N, omega_N, 1, min(SLAB, length))
     slabs = []
     for start in range(0, length, SLAB):
-        real, imag = _rotate((rows.real, rows.imag), decay_N, omega_N, start)
-        slabs.append(torch.cat((real, -imag), dim=-1) @ powers[:, : length - start])
-    left = _rotate((state_BHN.real, state_BHN.imag), decay_N, omega_N, length)
+        turned = as_real(_turn(rows, decay_N, omega_N, start))
+        slabs.append(turned @ powers[: length - start].t())
     batch, channels, _ = state_BHN.shape
-    return torch.cat(slabs, dim=-1).view(channels, batch, length), torch.complex(*left)
+    left = _turn(state_BHN, decay_N, omega_N, length)
+    return torch.cat(slabs, dim=-1).view(channels, batch, length), left
