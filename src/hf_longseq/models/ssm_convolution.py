@@ -70,7 +70,7 @@ class _ModeKernel(torch.autograd.Function):
     """Kernel in slabs of positions. Powers of one slab serve all: the weights are turned on to the next slab instead.
 
     Nothing as large as modes x length is ever held. The gradient with respect to log Lambda needs
-    sum_t t g_t Lambda^t, which is one more product of the same kind, with the gradient weighted by t.
+    sum_t t g_t Lambda^t, for which the weights are summed first and the positions weighted after.
     """
 
     @staticmethod
@@ -89,17 +89,17 @@ class _ModeKernel(torch.autograd.Function):
     def backward(ctx, grad_RL):
         weights_RN2, decay_N, omega_N = ctx.saved_tensors
         length, powers = ctx.length, mode_powers(decay_N, omega_N, 0, min(SLAB, ctx.length))
-        offsets = torch.arange(powers.shape[0], device=grad_RL.device, dtype=grad_RL.dtype)
-        plain = timed = 0.0
+        weights, offsets = torch.view_as_complex(weights_RN2), torch.arange(length, device=grad_RL.device)
+        plain = grad_log = 0.0
         for start in range(0, length, SLAB):
             slab = grad_RL[:, start : start + SLAB]
-            size = slab.shape[1]
+            rows = powers[: slab.shape[1]]
             # a gradient turns against what it belongs to
-            sums = as_complex(slab @ powers[:size])
-            plain = plain + _turn(sums, decay_N, -omega_N, start)
-            sums = as_complex((slab * offsets[:size]) @ powers[:size]) + start * sums
-            timed = timed + _turn(sums, decay_N, -omega_N, start)
-        grad_log_N = (torch.view_as_complex(weights_RN2).conj() * timed).sum(0)
+            plain = plain + _turn(as_complex(slab @ rows), decay_N, -omega_N, start)
+            shares = as_complex(slab.t() @ as_real(_turn(weights, decay_N, omega_N, start)))
+            shares = shares.conj_physical_().mul_(as_complex(rows))
+            grad_log = grad_log + offsets[start : start + SLAB].to(rows.dtype) @ as_real(shares)
+        grad_log_N = as_complex(grad_log)
         return torch.view_as_real(plain), -grad_log_N.real, grad_log_N.imag, None
 
 
