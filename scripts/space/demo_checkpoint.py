@@ -159,11 +159,11 @@ def _processor(folder: Path, input_type: str) -> tuple[Any, str]:
     path = folder / "preprocessor_config.json"
     if path.is_file():
         if "image_processor_type" in json.loads(path.read_text(encoding="utf-8")):
-            return AutoImageProcessor.from_pretrained(folder), "image"
-        extractor = AutoFeatureExtractor.from_pretrained(folder)
+            return AutoImageProcessor.from_pretrained(folder, trust_remote_code=False), "image"
+        extractor = AutoFeatureExtractor.from_pretrained(folder, trust_remote_code=False)
         return extractor, "audio" if extractor.sampling_rate else "series"
     if (folder / "tokenizer_config.json").is_file():
-        return AutoTokenizer.from_pretrained(folder), "text"
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False), "text"
     return None, "ids" if input_type == "tokens" else "series"
 
 

@@ -6,6 +6,7 @@ from datasets import Dataset, concatenate_datasets
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
+from hf_longseq.training.recipe import Recipe
 
 SETTINGS = {"model": {"arch": "s4"}, "pretrain": {"max_steps": 10}, "run": {"phase": "pretrain", "seed": 0}}
 
@@ -133,3 +134,23 @@ def test_the_environment_names_versions_and_hardware():
     facts = run_folder.environment()
     assert {"hf_longseq", "torch", "transformers", "python", "cpu", "threads", "gpu", "commit"} <= set(facts)
     json.dumps(facts)
+
+
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
+
+
+@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]", "a: " + "[" * 100_000, "a: [", "\xff: {"])
+def test_settings_that_never_end_are_damaged(tmp_path, text):
+    (tmp_path / "resolved.yaml").write_text(text, encoding="latin-1")
+    with pytest.raises(HfLongSeqError, match="resolved.yaml is damaged"):
+        run_folder.read_resolved(tmp_path)
+    with pytest.raises(HfLongSeqError, match="is not valid YAML"):
+        Recipe.load(tmp_path / "resolved.yaml")
+    (tmp_path / "x.json").write_text("[" * 100_000)
+    with pytest.raises(HfLongSeqError, match="x.json is not readable"):
+        run_folder.read_json(tmp_path / "x.json")
+
+
+def test_settings_may_name_a_part_in_several_places(tmp_path):
+    (tmp_path / "a.yaml").write_text("a: &a {x: [1, 2]}\nb: *a\n")
+    assert run_folder.read_yaml(tmp_path / "a.yaml")["b"] == {"x": [1, 2]}

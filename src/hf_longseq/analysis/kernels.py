@@ -143,7 +143,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
             f"{', '.join(kinds)}."
         )
     run_folder.check_safetensors(folder)
-    return kinds[kind], AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True).eval()
+    return kinds[kind], AutoModel.from_pretrained(folder, dtype=torch.float32, **run_folder.SAFELY).eval()
 
 
 def task_examples(

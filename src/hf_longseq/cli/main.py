@@ -62,7 +62,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _sentence(error: Exception) -> str | None:
     """What is said of an error that the user can put right; None for one that must not happen."""
-    said = " ".join(str(error).split())
+    from hf_longseq.escaping import one_line
+
+    said = one_line(error).strip()  # names in it may be a stranger's: nothing that a terminal obeys
     if isinstance(error, HfLongSeqError):
         return said
     if isinstance(error, ImportError):

@@ -16,7 +16,7 @@ import yaml
 from hf_longseq.comparison.dataframe import CURVES, curves_of, find_folders, read_results, results_of
 from hf_longseq.comparison.results import RESULTS
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import RESOLVED, read_json, refuse_links, write_whole
+from hf_longseq.training.run_folder import RESOLVED, read_json, read_yaml, refuse_links, write_whole
 
 # /home/me/x.csv, but not https://… or a/b/c
 ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
@@ -52,7 +52,7 @@ def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: 
         lines = ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in curves.items())
         files[CURVES] = f"{{\n{lines}\n}}\n".encode()
     if (source / RESOLVED).is_file():
-        settings = portable(yaml.safe_load((source / RESOLVED).read_text("utf-8")), source)
+        settings = portable(read_yaml(source / RESOLVED), source)
         files[RESOLVED] = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
     refuse_links(source, "*.png")
     files |= {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}

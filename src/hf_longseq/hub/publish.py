@@ -283,10 +283,12 @@ def copy_processor_code(folder: Path) -> None:
 def _open(folder: Path, name: str):
     """The model of a folder under the head it was saved with, by this package's code."""
     held = run_folder.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    known = {config_class.model_type for config_class, _ in models.ARCHITECTURES.values()}
-    saved = getattr(models, str((held.get("architectures") or [""])[0]), None)
+    held = held if isinstance(held, dict) else {}
+    known = [config_class.model_type for config_class, _ in models.ARCHITECTURES.values()]
+    named = held.get("architectures")
+    saved = getattr(models, str(named[0]), None) if isinstance(named, list) and named else None
     ours = isinstance(saved, type) and issubclass(saved, PreTrainedModel)
-    if held.get("model_type") not in known or not ours:
+    if not ours or held.get("model_type") not in known:
         raise HfLongSeqError(
             f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
             "give another run or repository, or use push_to_hub of the model itself."
@@ -294,7 +296,7 @@ def _open(folder: Path, name: str):
     run_folder.check_safetensors(folder)
     try:
         return saved.from_pretrained(folder, dtype="float32", use_safetensors=True).eval()
-    except (OSError, ValueError, RuntimeError, TypeError, StrictDataclassError) as error:
+    except (OSError, ValueError, RuntimeError, TypeError, AttributeError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
 

@@ -22,6 +22,7 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.architectures import KNOWN, is_hf
 from hf_longseq.training.build import build_config, build_model
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.run_folder import SAFELY
 
 logger = logging.get_logger(__name__)
 
@@ -70,10 +71,10 @@ def _from_checkpoint(model, head: type, spec: TaskSpec, fields: dict[str, Any]) 
             f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
             "hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
         )
-    config = AutoConfig.from_pretrained(model)
+    config = AutoConfig.from_pretrained(model, trust_remote_code=False)
     _set(config, fields)
     found, report = head.from_pretrained(
-        model, config=config, dtype="float32", ignore_mismatched_sizes=True, output_loading_info=True
+        model, config=config, dtype="float32", ignore_mismatched_sizes=True, output_loading_info=True, **SAFELY
     )
     new = [*report["missing_keys"], *(entry[0] for entry in report["mismatched_keys"])]
     trunk = [name for name in new if name.startswith(f"{found.base_model_prefix}.")]

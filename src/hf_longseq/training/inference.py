@@ -51,11 +51,11 @@ def evaluate(
     data = data or load_data(recipe.data, seed)
     if phase == "pretrain":
         section = recipe.pretrain
-        network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model, use_safetensors=True)
+        network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model, **run_folder.SAFELY)
         _, collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
     else:
         section = recipe.finetune
-        network = classifier_class(data.spec).from_pretrained(model, use_safetensors=True)
+        network = classifier_class(data.spec).from_pretrained(model, **run_folder.SAFELY)
         collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
@@ -113,7 +113,7 @@ def predict(
     per_position = saved.endswith("ForTokenClassification")
     run_folder.check_safetensors(model)
     auto_class = AutoModelForTokenClassification if per_position else CLASSIFIER
-    classifier = auto_class.from_pretrained(model, use_safetensors=True).eval()
+    classifier = auto_class.from_pretrained(model, **run_folder.SAFELY).eval()
     config = classifier.config
     bytes_are_read = False
     if input_file is None:

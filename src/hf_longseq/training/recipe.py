@@ -33,6 +33,7 @@ from hf_longseq.training.arguments import (
     plain_scalar,
     section_options,
 )
+from hf_longseq.training.run_folder import read_yaml
 
 OBJECTIVES = ("masked", "causal")
 _DATA_OPTIONS = frozenset(field.name for field in section_options(DataSection))
@@ -169,8 +170,8 @@ def read_recipe(source: "str | Path | Raw | None") -> Raw:
         return check_sections(source, "the recipe")
     path = recipes.find(str(source))
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+        content = read_yaml(path)
+    except ValueError as error:
         raise HfLongSeqError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
         raise HfLongSeqError(f"recipe {path} holds no sections: write {', '.join(SECTIONS)}, each with its options.")

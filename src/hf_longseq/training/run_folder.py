@@ -12,6 +12,7 @@ Each file is written whole or not at all.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -45,6 +46,10 @@ SPLITS = "splits.json"
 # Settings that older runs do not record, and the value with which they were made.
 ADDED_LATER = {"group_by_length": False}
 LOCK = ".lock"
+# Values that a file of settings may hold.
+MOST_VALUES = 1_000_000
+# How weights that may be anybody's are opened: no pickles, and no code that lies beside them.
+SAFELY = {"use_safetensors": True, "trust_remote_code": False}
 # What a killed process leaves behind (the workers that prepared its batches) notices its end within this time.
 SECONDS_TO_DIE = 30
 # Names under which files and folders are written before they get their own.
@@ -96,8 +101,35 @@ def read_json(path: str | os.PathLike) -> Any:
     """
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HfLongSeqError(f"{path} is not readable as JSON ({error}): restore it, or delete its folder.") from error
+
+
+def read_yaml(path: str | os.PathLike) -> Any:
+    """Read a YAML file that may be anybody's.
+
+    Raises:
+        ValueError: If it is damaged, or so small a file that names itself, or its own parts, over and over.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        _expanded_size(content, {})
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    return content
+
+
+def _expanded_size(value: Any, known: dict[int, int]) -> int:
+    """How many values there are, those that are named in several places counted in each."""
+    if not isinstance(value, (dict, list, set)):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = MOST_VALUES  # until it is counted: what holds itself is endless
+        inner = [*value, *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_expanded_size(item, known) for item in inner)
+    if known[id(value)] >= MOST_VALUES:
+        raise ValueError(f"it stands for more than {MOST_VALUES:,} values")
+    return known[id(value)]
 
 
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
@@ -117,7 +149,7 @@ def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> N
 
 def _remove_leftovers(path: Path) -> None:
     """Delete what processes that were killed wrote of a file or folder without getting to its name."""
-    for left in path.parent.glob(f".{path.name}.*"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
         if not UNFINISHED.fullmatch(left.name) or _is_alive(int(left.suffix[1:])):
             continue
         if left.is_dir():
@@ -148,8 +180,8 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
     if not path.is_file():
         return None
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
+        settings = read_yaml(path)
+    except ValueError:
         settings = None
     if not isinstance(settings, dict):
         raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")

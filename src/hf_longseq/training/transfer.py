@@ -13,6 +13,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -20,7 +21,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.utils import logging as hf_logging
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import read_resolved
+from hf_longseq.training.run_folder import SAFELY, read_resolved
 
 NEW_PREFIXES = ("classifier.",)
 DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.")
@@ -90,8 +91,7 @@ def load_pretrained_classifier(
         model = auto_class.from_config(config)
         return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
     with _quiet(f"init_from {checkpoint} does not fit the model"):
-        options = {"config": config, "dtype": "float32", "use_safetensors": True}
-        model = auto_class.from_pretrained(checkpoint, **options)
+        model = auto_class.from_pretrained(checkpoint, config=config, dtype="float32", **SAFELY)
     return model, compare_tensors(checkpoint, stored, set(model.state_dict()))
 
 
@@ -129,7 +129,7 @@ class Base:
     @classmethod
     def load(cls, source: str | os.PathLike, where: str, revision: str | None = None) -> "Base":
         """Open the base model of a folder, or of a repository at a revision: safetensors only, no code of its own."""
-        options = {"dtype": "float32", "use_safetensors": True, "trust_remote_code": False}
+        options: dict[str, Any] = {"dtype": "float32", **SAFELY}
         if revision is not None:
             options["revision"] = revision
         with _quiet(f"{where} cannot be loaded"):
