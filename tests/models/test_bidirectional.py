@@ -12,6 +12,7 @@ from hf_longseq.models import (
     AdapterForMaskedLM,
     AdapterForPreTraining,
     AdapterForSequenceClassification,
+    AdapterForTokenClassification,
     AdapterModel,
 )
 from hf_longseq.models.modeling_adapter import ReadingOrder
@@ -70,7 +71,7 @@ def test_padding_on_either_side_changes_nothing(backbone):
 
 
 @backbones
-@pytest.mark.parametrize("head", [AdapterForMaskedLM, AdapterForSequenceClassification])
+@pytest.mark.parametrize("head", [AdapterForMaskedLM, AdapterForSequenceClassification, AdapterForTokenClassification])
 def test_a_row_in_a_batch_of_other_lengths_is_as_alone(backbone, head):
     model = make(backbone, head, input_type="tokens")
     ids = torch.randint(3, 20, (2, 9), generator=torch.Generator().manual_seed(1))
