@@ -41,7 +41,7 @@ budget() {
     # S4: 3,000 steps of 128 (10 min), 24,000 of 16 (14), from scratch 7,680 of 50 (10). Transformer: 12,000 steps of 32
     # in each phase (25 in all), in batches of similar length, which spares half of its positions; it has no batch norm
     # that could see the difference, and S4 has. S4's authors report 50% after 10 epochs.
-    listops) epochs="4 4 --pretrain.transformer.group_by_length true --finetune.transformer.group_by_length true" ;;
+    listops) epochs="4 4 --pretrain.transformer.train_sampling_strategy group_by_length --finetune.transformer.train_sampling_strategy group_by_length" ;;
     # S4: 20,000 steps of 8 (7 min), then and from scratch 7,500 of 64 (13 each). Transformer: 5,000 and 15,000 of 32
     # (10 in all). 4,000 of 20,000 pictures choose the checkpoint, ten times a run; all of the test split is scored.
     pathfinder) epochs="1 3 --data.num_validation_examples 4000" ;;
@@ -52,11 +52,13 @@ budget() {
     pathx) epochs="2 3 --data.train_examples 20000 --data.eval_examples 2000" ;;
     *) refuse "TASKS holds '$1': use listops, pathfinder, smnist and pathx." ;;
     esac
+    local bf16=true
+    [ "$PRECISION" != fp32 ] || bf16=false
     # shellcheck disable=SC2086
     set -- $epochs
     echo "--pretrain.num_train_epochs $1 --finetune.num_train_epochs $2 --pretrain.warmup_steps 0.1" \
-        "--finetune.warmup_steps 0.1 --pretrain.schedule cosine --finetune.schedule cosine" \
-        "--pretrain.precision $PRECISION --finetune.precision $PRECISION ${*:3}"
+        "--finetune.warmup_steps 0.1 --pretrain.lr_scheduler_type cosine --finetune.lr_scheduler_type cosine" \
+        "--pretrain.bf16 $bf16 --finetune.bf16 $bf16 ${*:3}"
 }
 
 # Four steps, with dropout, whose state must survive, too; Path-X keeps its 16,384 pixels, so it has two of one picture.

@@ -24,6 +24,21 @@ listops/s4` prints one with its comments, and every value can be overridden on t
 hf-longseq spt --recipe listops/s4 --finetune.learning_rate 5e-4 --output_dir runs/listops-s4
 hf-longseq spt --recipe listops/transformer --pretrain.objective causal --output_dir runs/listops-causal
 hf-longseq spt --recipe listops/s4 --tiny --output_dir runs/trial   # toy sizes, seconds
+hf-longseq spt --recipe listops/s4 --finetune.optim adafactor --pretrain.torch_compile true --output_dir runs/other
+```
+
+The fields of a phase are those of transformers' `TrainingArguments`, any of them, and of `SPTConfig` for
+pretraining. Two are read in another way: `global_batch_size` counts the examples of a step over all processes, from
+which the accumulation follows, and `max_steps` may be left out for `num_train_epochs`. A mistyped name is an error
+that suggests the right one. A few fields are refused with their reason: those that a run sets to keep comparisons
+fair (`gradient_accumulation_steps`, `dataloader_drop_last`, `label_smoothing_factor`), its folder whole
+(`save_strategy`, `save_steps`, `load_best_model_at_end`), or that have an option of their own (`seed`, `output_dir`).
+
+```yaml
+model: {arch: s4, hidden_size: 64}
+data: {task: listops}
+pretrain: {objective: masked, span_length: 8, max_steps: 1000, optim: adamw_torch_fused}
+finetune: {max_steps: 500, lr_scheduler_type: linear, bf16: true}
 ```
 
 ## Where the values come from
@@ -47,15 +62,15 @@ mapping named `causal` holds when the objective is causal. LRU, S5 and MEGA foll
   fixed.
 - The test split chooses nothing: Text holds out a validation split, BIDMC is split by recording.
 - The learning rate falls by a cosine where the official files wait for plateaus or halve it in stages.
-- float32 throughout; `--finetune.precision bf16` and `--pretrain.precision bf16` are there for GPUs that like it.
+- float32 throughout; `--finetune.bf16 true` and `--pretrain.bf16 true` are there for GPUs that like it.
 
 The paper ended every phase after 24 hours on one GPU (Path-X and Speech Commands Transformers: five days on four),
 so the epochs below are an upper bound, not a promise. **None of these runs has been done here at full size yet.**
 
 ## Sequences of different lengths
 
-`--pretrain.group_by_length true` and `--finetune.group_by_length true` make batches of examples of similar length,
-in an order that depends on seed and epoch alone. Of the positions in random batches of 32, 45% are padding on
+`--pretrain.train_sampling_strategy group_by_length` (and `--finetune...`) makes batches of examples of similar
+length, in an order that depends on seed and epoch alone. Of the positions in random batches of 32, 45% are padding on
 ListOps and 46% on news articles of up to 4,096 bytes; grouped, 2% and 6%
 (`benchmarks/results/cpu-epyc-1-thread-length-grouping.csv`). The recipes leave it off, because the paper shuffles
 and batch norm would see batches of one length; with `--data` it is on.

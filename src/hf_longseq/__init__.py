@@ -36,7 +36,7 @@ _HOME = {
     "load_task": "data.task",
     "Recipe": "training.recipe",
     "LongSeqTrainer": "training.trainer",
-    "SPTConfig": "training.spt_trainer",
+    "SPTConfig": "training.spt_config",
     "SPTTrainer": "training.spt_trainer",
     "pretrain": "training",
     "finetune": "training",

@@ -66,7 +66,7 @@ def test_a_csv_through_both_phases(tmp_path, capsys, monkeypatch):
     assert set(splits) == {"train", "validation", "test"} and len(splits["test"]) == 9
     assert "67% of train" in json.loads((tmp_path / "second" / "data.json").read_text())["note"]
     settings = yaml.safe_load((tmp_path / "first" / "resolved.yaml").read_text())
-    assert settings["pretrain"]["group_by_length"] is True  # texts differ in length
+    assert settings["pretrain"]["train_sampling_strategy"] == "group_by_length"  # texts differ in length
     from transformers import pipeline
 
     answer = pipeline("text-classification", model=str(tmp_path / "second"), device="cpu")("review 1 is good")

@@ -38,6 +38,6 @@ def test_two_hosts_train_one_model(tmp_path):
     said = [(tmp_path / f"host{number}.log").read_text() for number in (1, 2)]
     assert done.returncode == 0, done.stderr + "\n".join(said)
     assert "pretrained s4 on listops" in said[0] and "pretrained" not in said[1]
-    assert main([*TINY, "--micro_batch_size", "4", "--output_dir", str(tmp_path / "one")]) == 0
+    assert main([*TINY, "--per_device_train_batch_size", "4", "--output_dir", str(tmp_path / "one")]) == 0
     two, one = (json.loads((tmp_path / name / "metrics.json").read_text())["validation"] for name in ("two", "one"))
     assert two == pytest.approx(one, abs=1e-5)

@@ -77,8 +77,8 @@ def test_lr_and_batch_hold_for_runs_from_scratch_too():
     for section in (recipe.finetune, recipe.scratch):
         assert (section.learning_rate, section.global_batch_size) == (5e-4, 16)
     assert recipe.pretrain.global_batch_size == 32
-    large = Recipe.load(RAW, {"finetune": {"global_batch_size": 64, "micro_batch_size": 32}})
-    assert with_point(large, {"batch": 16}).finetune.micro_batch_size == 16
+    large = Recipe.load(RAW, {"finetune": {"global_batch_size": 64, "per_device_train_batch_size": 32}})
+    assert with_point(large, {"batch": 16}).finetune.per_device_train_batch_size == 16
 
 
 def test_epochs_are_shorter_on_a_fraction_and_fixed_steps_stay():

@@ -58,8 +58,8 @@ def test_the_plan_is_of_shipped_recipes_in_order_with_options_that_exist():
             build_config(recipe, describe_task(options.task), classifier=True)
             grouped = (options.task, arch) == ("listops", "transformer")  # S4's batch norm must not see it
             for phase in (recipe.pretrain, recipe.finetune, recipe.scratch):
-                assert phase.precision == "bf16" and phase.schedule == "cosine" and phase.warmup_steps == 0.1
-                assert phase.group_by_length is grouped and phase.num_train_epochs <= 4
+                assert phase.bf16 and phase.lr_scheduler_type == "cosine" and phase.warmup_steps == 0.1
+                assert (phase.train_sampling_strategy == "group_by_length") is grouped and phase.num_train_epochs <= 4
         tasks.append(options.task)
     assert tasks == ["listops", "pathfinder", "smnist", "pathx"]
 

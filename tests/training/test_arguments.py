@@ -59,8 +59,8 @@ def test_an_unknown_option_is_refused_with_a_suggestion():
 
 
 def test_a_wrong_choice_is_refused_with_a_suggestion():
-    with pytest.raises(HfLongSeqError, match=r"schedule is 'cosin' \(did you mean 'cosine'"):
-        build_section(FinetuneSection, {"schedule": "cosin"}, "finetune")
+    with pytest.raises(HfLongSeqError, match=r"lr_scheduler_type is 'cosin' \(did you mean 'cosine'"):
+        build_section(FinetuneSection, {"lr_scheduler_type": "cosin"}, "finetune")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,11 @@ def test_free_keys_of_model_and_data_are_kept_for_those_who_know_them():
         (PretrainSection, {"num_levels": 1}, "num_levels is 1"),
         (FinetuneSection, {"max_steps": 0}, "max_steps is 0"),
         (FinetuneSection, {"num_train_epochs": 0}, "num_train_epochs is 0"),
-        (FinetuneSection, {"global_batch_size": 10, "micro_batch_size": 4}, "no multiple of micro_batch_size=4"),
+        (
+            FinetuneSection,
+            {"global_batch_size": 10, "per_device_train_batch_size": 4},
+            "no multiple of per_device_train_batch_size=4",
+        ),
         (DataSection, {"train_fraction": 1.5}, "train_fraction is 1.5"),
         (DataSection, {"train_fraction": 0.5, "num_train_examples": 3}, "only one of them"),
     ],

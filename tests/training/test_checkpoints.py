@@ -71,7 +71,13 @@ def interrupted(tiny, tmp_path):
     """A run interrupted after step 11 of 12, whose best step is 2: its recipe and its folder."""
     recipe = tiny(
         model={"dropout": 0.1},
-        finetune={"max_steps": 12, "eval_steps": 2, "learning_rate": 0.3, "warmup_steps": 0, "schedule": "constant"},
+        finetune={
+            "max_steps": 12,
+            "eval_steps": 2,
+            "learning_rate": 0.3,
+            "warmup_steps": 0,
+            "lr_scheduler_type": "constant_with_warmup",
+        },
     )
     with pytest.raises(KeyboardInterrupt):
         finetune(recipe, tmp_path / "run", listener=interrupted_at(11))

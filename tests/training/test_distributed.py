@@ -11,12 +11,18 @@ from transformers import AutoModelForSequenceClassification
 from hf_longseq.training import distributed
 
 UNEVEN = {"train_examples": 37}  # 37 examples in global batches of 8: an epoch ends with 5, of which a process gets 1
-PHASE = {"global_batch_size": 8, "micro_batch_size": 2, "max_steps": 12, "eval_steps": 4, "num_train_epochs": 3}
+PHASE = {
+    "global_batch_size": 8,
+    "per_device_train_batch_size": 2,
+    "max_steps": 12,
+    "eval_steps": 4,
+    "num_train_epochs": 3,
+}
 EQUAL = [
     ("pretrain", "waves", "s4", {}),
     ("pretrain", "waves", "transformer", {"pretrain": {"objective": "causal", "num_levels": 8}}),
     ("pretrain", "twins", "transformer", {}),
-    ("pretrain", "tags", "s4", {"pretrain": {"span_length": 3, "num_workers": 1}}),
+    ("pretrain", "tags", "s4", {"pretrain": {"span_length": 3, "dataloader_num_workers": 1}}),
     ("finetune", "tags", "s4", {}),
     ("finetune", "heights", "transformer", {}),
     # fewer examples to score than processes
@@ -126,7 +132,7 @@ def sharded(tmp_path_factory):
     return folder
 
 
-HALF = {"pretrain": {"precision": "bf16"}}
+HALF = {"pretrain": {"bf16": True}}
 
 
 @pytest.mark.slow

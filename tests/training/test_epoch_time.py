@@ -14,7 +14,7 @@ from hf_longseq.training import epoch_time
 
 def toy_recipe(folder, task: str) -> str:
     model = {"arch": "transformer", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    phase = {"global_batch_size": 4, "micro_batch_size": 2}
+    phase = {"global_batch_size": 4, "per_device_train_batch_size": 2}
     path = folder / f"{task}.yaml"
     path.write_text(yaml.safe_dump({"model": model, "data": {"task": task}, "finetune": phase}))
     return str(path)

@@ -23,7 +23,7 @@ spec = TaskSpec(
     "long", "tokens", 16384, vocab_size=256, pad_token_id=0, mask_token_id=1, labels=("a", "b"), mask_ratio=0.3
 )
 recipe = Recipe.load(None, {{"data": {{"task": "text"}}, "model": {{"arch": arch, **fields}}}})
-recipe.pretrain.global_batch_size = recipe.pretrain.eval_batch_size = 1
+recipe.pretrain.global_batch_size = recipe.pretrain.per_device_eval_batch_size = 1
 rng = np.random.default_rng(0)
 rows = [{{"input_ids": rng.integers(2, 256, 16384).astype(np.int32), "labels": 0}} for _ in range({examples})]
 model = build_model(pretraining_class(recipe.pretrain, spec), build_config(recipe, spec))

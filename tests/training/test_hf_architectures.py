@@ -119,7 +119,7 @@ def test_an_interrupted_run_goes_on_with_the_same_weights(toy, tmp_path):
 def test_accumulation_gives_the_weights_of_one_large_batch(toy, model_type, tmp_path):
     weights = []
     for micro in (8, 2):  # the heads of transformers would divide by the number of batches, or not at all
-        recipe = toy(model_type, pretrain={"micro_batch_size": micro}, model=without_dropout(model_type))
+        recipe = toy(model_type, pretrain={"per_device_train_batch_size": micro}, model=without_dropout(model_type))
         run = pretrain(recipe, tmp_path / f"{micro}")
         weights.append(load_file(run.output_dir / "model.safetensors"))
     for name, tensor in weights[0].items():

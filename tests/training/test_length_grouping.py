@@ -57,19 +57,26 @@ def weights_of(folder):
 
 
 def test_a_run_groups_and_is_repeatable_with_workers_and_accumulation(tiny, tmp_path):
-    settings = {"group_by_length": True, "max_steps": 6, "eval_steps": 6, "global_batch_size": 8}
-    plain = pretrain(tiny("tags", pretrain=settings | {"group_by_length": False}), tmp_path / "plain")
+    settings = {"train_sampling_strategy": "group_by_length", "max_steps": 6, "eval_steps": 6, "global_batch_size": 8}
+    plain = pretrain(tiny("tags", pretrain=settings | {"train_sampling_strategy": "random"}), tmp_path / "plain")
     first = pretrain(tiny("tags", pretrain=settings), tmp_path / "first")
-    again = pretrain(tiny("tags", pretrain=settings | {"num_workers": 2}), tmp_path / "again")
+    again = pretrain(tiny("tags", pretrain=settings | {"dataloader_num_workers": 2}), tmp_path / "again")
     assert weights_of(first.output_dir) == weights_of(again.output_dir) != weights_of(plain.output_dir)
-    micro = pretrain(tiny("tags", pretrain=settings | {"micro_batch_size": 4}), tmp_path / "micro")
+    micro = pretrain(tiny("tags", pretrain=settings | {"per_device_train_batch_size": 4}), tmp_path / "micro")
     assert micro.metrics["validation"]["loss"] == pytest.approx(first.metrics["validation"]["loss"], rel=1e-4)
     result = finetune(tiny("waves", finetune=settings), tmp_path / "classifier")
     assert result.metrics["steps"] == 6
 
 
 def test_a_run_that_was_stopped_goes_on_in_the_same_order(tmp_path):
-    sections = {"pretrain": {"group_by_length": True, "max_steps": 10, "global_batch_size": 8, "eval_steps": 3}}
+    sections = {
+        "pretrain": {
+            "train_sampling_strategy": "group_by_length",
+            "max_steps": 10,
+            "global_batch_size": 8,
+            "eval_steps": 3,
+        }
+    }
     case = {"phase": "pretrain", "task": "tags", "arch": "s4", "sections": sections}
     run_case(case | {"output_dir": str(tmp_path / "whole")})
     run_case(case | {"output_dir": str(tmp_path / "stopped"), "stop_at": 8})
@@ -78,13 +85,18 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_order(tmp_path):
 
 
 def test_runs_that_do_not_record_the_setting_go_on():
-    old, new = {"pretrain": {"max_steps": 3}}, {"pretrain": {"max_steps": 3, "group_by_length": False}}
+    old, new = {"pretrain": {"max_steps": 3}}, {"pretrain": {"max_steps": 3, "train_sampling_strategy": "random"}}
     assert run_folder.first_difference(old, new) is None and run_folder.first_difference(new, old) is None
-    new["pretrain"]["group_by_length"] = True
-    assert "pretrain.group_by_length is False there, True here" in run_folder.first_difference(old, new)
+    new["pretrain"]["train_sampling_strategy"] = "group_by_length"
+    assert "pretrain.train_sampling_strategy is random there, group_by_length here" in run_folder.first_difference(
+        old, new
+    )
 
 
 def test_the_recipe_says_it():
-    recipe = Recipe.load({"data": {"task": "listops"}, "finetune": {"group_by_length": True}})
-    assert (recipe.pretrain.group_by_length, recipe.finetune.group_by_length) == (False, True)
-    assert recipe.scratch.group_by_length is True
+    recipe = Recipe.load({"data": {"task": "listops"}, "finetune": {"train_sampling_strategy": "group_by_length"}})
+    assert (recipe.pretrain.train_sampling_strategy, recipe.finetune.train_sampling_strategy) == (
+        "random",
+        "group_by_length",
+    )
+    assert recipe.scratch.train_sampling_strategy == "group_by_length"

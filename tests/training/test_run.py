@@ -66,20 +66,20 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny, tmp_
 
 
 def test_workers_that_prepare_batches_change_nothing(tiny, tmp_path):
-    alone, helped = (pretrain(tiny(pretrain={"num_workers": n}), tmp_path / str(n)) for n in (0, 2))
+    alone, helped = (pretrain(tiny(pretrain={"dataloader_num_workers": n}), tmp_path / str(n)) for n in (0, 2))
     assert_same_weights(alone.output_dir, helped.output_dir)
 
 
 @pytest.mark.parametrize("phase, section", [(pretrain, "pretrain"), (finetune, "scratch")])
 def test_accumulation_over_small_batches_gives_the_steps_of_the_large_batch(tiny, tmp_path, phase, section):
-    large, small = (phase(tiny(**{section: {"micro_batch_size": n}}), tmp_path / str(n)) for n in (8, 2))
+    large, small = (phase(tiny(**{section: {"per_device_train_batch_size": n}}), tmp_path / str(n)) for n in (8, 2))
     large, small = weights(large.output_dir), weights(small.output_dir)
     for name in large:
         torch.testing.assert_close(small[name], large[name], rtol=1e-4, atol=1e-5)
 
 
 def test_bf16_and_recomputation_run_and_leave_float32_weights(tiny, tmp_path):
-    options = {"precision": "bf16", "gradient_checkpointing": True}
+    options = {"bf16": True, "gradient_checkpointing": True}
     result = pretrain(tiny(task="tags", pretrain=options), tmp_path / "run")
     assert {tensor.dtype for tensor in weights(result.output_dir).values()} == {torch.float32}
 
@@ -128,7 +128,9 @@ def test_a_loss_that_is_no_number_ends_the_run(tiny, tmp_path):
 
 
 def test_the_best_checkpoint_on_validation_is_kept_not_the_last(tiny, tmp_path):
-    recipe = tiny(finetune={"max_steps": 12, "eval_steps": 1, "learning_rate": 0.3, "schedule": "constant"})
+    recipe = tiny(
+        finetune={"max_steps": 12, "eval_steps": 1, "learning_rate": 0.3, "lr_scheduler_type": "constant_with_warmup"}
+    )
     result = finetune(recipe, tmp_path / "run")
     history = json.loads((result.output_dir / "history.json").read_text())
     curve = {entry["step"]: entry["eval_accuracy"] for entry in history if "eval_accuracy" in entry}

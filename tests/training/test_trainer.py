@@ -27,7 +27,7 @@ def make_trainer(tiny, tmp_path):
             model = build_model(CLASSIFIER, config)
             (collator, metrics), eval_collator = classification_parts(data.spec), None
         section = getattr(recipe, phase)
-        section.eval_batch_size = eval_batch_size
+        section.per_device_eval_batch_size = eval_batch_size
         trainer = LongSeqTrainer(
             model=model,
             args=training_arguments(section, tmp_path, steps=2, seed=0, metric="loss"),
@@ -126,6 +126,6 @@ def test_classification_scores_are_those_of_the_whole_split(make_trainer, task, 
 
 
 def test_accumulation_follows_from_the_global_batch_size(tiny, tmp_path, monkeypatch):
-    section = tiny(finetune={"global_batch_size": 24, "micro_batch_size": 4}).finetune
+    section = tiny(finetune={"global_batch_size": 24, "per_device_train_batch_size": 4}).finetune
     arguments = training_arguments(section, tmp_path, steps=2, seed=0, metric="loss")
     assert (arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps) == (4, 6)

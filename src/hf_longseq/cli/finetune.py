@@ -21,7 +21,7 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of fresh weights and of the order")
     # Options without a section's name go to the section that this run reads.
     phase = "scratch" if any(word.replace("-", "_") == "__from_scratch" for word in argv) else "finetune"
-    words, overrides = split_dotted(argv, phase=phase)
+    words, overrides = split_dotted(argv, phase=phase, parser=parser)
     options = parser.parse(words)
 
     from hf_longseq.training import Recipe, finetune

@@ -15,6 +15,7 @@ from pathlib import Path
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.arguments import SECTIONS, convert, section_options
 from hf_longseq.training.recipe import set_dotted
+from hf_longseq.training.trainer_fields import OLDER_NAMES, REFUSED, is_trainer_field
 from hf_longseq.version import __version__
 
 
@@ -50,24 +51,27 @@ def normalise(argv: list[str]) -> list[str]:
     return words
 
 
-def split_dotted(argv: list[str], phase: str | None = None) -> tuple[list[str], dict]:
+def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | None = None) -> tuple[list[str], dict]:
     """Take the options of recipe sections out of the words of a command line.
 
     Args:
         argv: Words of the command line.
         phase: Section whose options may be written without its name, in commands that train one phase.
+        parser: Knows the options of the command itself; what it does not know may be a field of `TrainingArguments`.
 
     Returns:
         The other words, and the recipe overrides as a nested mapping.
     """
-    short = {field.name for field in section_options(SECTIONS[phase])} if phase else set()
+    short = {field.name for field in section_options(SECTIONS[phase])} | set(OLDER_NAMES) if phase else set()
+    own = set() if parser is None else {name[2:] for action in parser._actions for name in action.option_strings}
     rest: list[str] = []
     overrides: dict = {}
     words = normalise(argv)
     while words:
         word = words.pop(0)
         name = word[2:] if word.startswith("--") else ""
-        if name in short:
+        elsewhere = parser is None or not name or "." in name or name in own
+        if name in short or (phase and not elsewhere and _is_trainer_field(name)):
             name = f"{phase}.{name}"
         if "." not in name:
             rest.append(word)
@@ -77,6 +81,10 @@ def split_dotted(argv: list[str], phase: str | None = None) -> tuple[list[str], 
             values.append(words.pop(0))
         set_dotted(overrides, name, values[0] if len(values) == 1 else [*values] if values else True)
     return rest, overrides
+
+
+def _is_trainer_field(name: str) -> bool:
+    return name in REFUSED or is_trainer_field(name)
 
 
 # Files whose presence marks a run, and a comparison, as finished.
@@ -138,6 +146,9 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
             group.add_argument("--scratch.NAME", metavar="VALUE", help="as in the finetune section")
         else:
             _list_options(group, phase)
+            group.add_argument(
+                f"--{phase}.FIELD", metavar="VALUE", help="any other field of transformers' TrainingArguments"
+            )
 
 
 def _list_options(group, section: str) -> None:
@@ -192,7 +203,7 @@ def _own_data(options: argparse.Namespace, overrides: dict) -> None:
         given |= {"task": "own-data", "data": _resolved(options.data)}
         if options.recipe is None:
             for phase in ("pretrain", "finetune"):
-                overrides[phase] = {"group_by_length": True} | overrides.get(phase, {})
+                overrides[phase] = {"train_sampling_strategy": "group_by_length"} | overrides.get(phase, {})
     elif given and options.task != "own-data" and options.recipe is None:
         raise HfLongSeqError(f"--{next(iter(given))} describes your own data: say with --data where they are.")
     if options.unlabelled is not None:

@@ -10,7 +10,7 @@ def run(argv: list[str]) -> None:
     parser = Parser(prog="hf-longseq pretrain", description="Denoise the inputs of a task; labels are never read.")
     add_recipe_options(parser, ("pretrain",))
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, order and masks")
-    words, overrides = split_dotted(argv, phase="pretrain")
+    words, overrides = split_dotted(argv, phase="pretrain", parser=parser)
     options = parser.parse(words)
 
     from hf_longseq.training import Recipe, pretrain

@@ -320,7 +320,7 @@ class Work:
     def _score(self, run: Run, data: DataCache) -> None:
         path = self.folder(run.name) / run_folder.METRICS
         section = run.recipe.finetune if run.pretrained else run.recipe.scratch
-        batch = section.eval_batch_size or section.micro_batch_size or section.global_batch_size
+        batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
         scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data, run.seed), batch_size=batch)
         distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
 

@@ -28,6 +28,7 @@ from typing import Any
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.arguments import SECTIONS, DataSection, check_seed, convert, plain_scalar, section_options
 from hf_longseq.training.recipe import Raw, Recipe
+from hf_longseq.training.trainer_fields import is_trainer_field, trainer_fields
 
 # Arm -> its objective; None is that of the recipe.
 OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
@@ -176,6 +177,8 @@ def _kind_of(key: str) -> Any:
         raise HfLongSeqError("grid key 'pretrain.objective': compare objectives with --inits spt-masked,spt-causal.")
     elif section == "data":
         raise HfLongSeqError(f"grid key {key!r} changes the data: compare on the same data, or use --train_fractions.")
+    elif key not in known and section in options and is_trainer_field(name):
+        return trainer_fields()[name]
     elif key not in known:
         close = did_you_mean(key, SHORT_KEYS) or did_you_mean(key if name else f"finetune.{key}", known)
         raise HfLongSeqError(
@@ -211,8 +214,8 @@ def with_point(recipe: Recipe, point: Mapping[str, Any]) -> Recipe:
         sections = ("finetune", "scratch") if key in SHORT_KEYS or section == "finetune" else (section,)
         for where in sections:
             changes.setdefault(where, {})[name] = value
-            if name == "global_batch_size" and (getattr(recipe, where).micro_batch_size or 0) > value:
-                changes[where]["micro_batch_size"] = value  # a smaller step fits where a larger one did
+            if name == "global_batch_size" and (getattr(recipe, where).per_device_train_batch_size or 0) > value:
+                changes[where]["per_device_train_batch_size"] = value  # a smaller step fits where a larger one did
     return with_settings(recipe, changes)
 
 
@@ -261,7 +264,7 @@ def init_settings(init: str) -> Raw:
     known = [option.name for option in section_options(SECTIONS["pretrain"]) if option.name != "objective"]
     changes: dict[str, dict] = {}
     for name, value in fields.items():
-        if name not in (*known, "pretrain_inputs"):
+        if name not in (*known, "pretrain_inputs") and not is_trainer_field(name):
             raise HfLongSeqError(
                 f"inits holds {init!r}, and {name} is no option of pretraining"
                 f"{did_you_mean(name, [*known, 'pretrain_inputs'])}: see `hf-longseq pretrain --help`."

@@ -11,7 +11,7 @@ subject in two splits), else rows drawn evenly from every class, equal inputs to
 which row of the source each example is. Series and sounds are standardised with the mean and deviation of train.
 
 With `--data` on the command line (and no recipe, which may say otherwise) batches hold examples of similar length;
-`--pretrain.group_by_length false` and `--finetune.group_by_length false` mix them.
+`--pretrain.train_sampling_strategy random` and `--finetune.train_sampling_strategy random` mix them.
 """
 
 import hashlib

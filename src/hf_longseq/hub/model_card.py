@@ -34,7 +34,7 @@ PIPELINES = {
 HEAD_PIPELINES = {"ForMaskedLM": "fill-mask", "ForCausalLM": "text-generation", "ForPreTraining": "feature-extraction"}
 SETTINGS = (
     "objective", "mask_ratio", "max_steps", "num_train_epochs", "learning_rate", "ssm_learning_rate", "weight_decay",
-    "global_batch_size", "warmup_steps", "schedule", "max_grad_norm", "precision",
+    "global_batch_size", "warmup_steps", "lr_scheduler_type", "max_grad_norm", "bf16",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import importlib
 _HOME = {
     "Recipe": "recipe",
     "LongSeqTrainer": "trainer",
-    "SPTConfig": "spt_trainer",
+    "SPTConfig": "spt_config",
     "SPTTrainer": "spt_trainer",
     "pretrain": "run",
     "finetune": "run",

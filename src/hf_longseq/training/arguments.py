@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.trainer_fields import check_trainer_field
 
 
 def check_seed(seed: int) -> None:
@@ -27,6 +28,12 @@ def option(default: Any, help: str):
     if isinstance(default, (dict, list)):
         return field(default_factory=lambda: type(default)(default), metadata={"help": help})
     return field(default=default, metadata={"help": help})
+
+
+SCHEDULE = Literal[
+    "cosine", "linear", "constant", "constant_with_warmup", "inverse_sqrt", "polynomial", "cosine_with_restarts",
+    "cosine_with_min_lr", "warmup_stable_decay",
+]  # fmt: skip
 
 
 @dataclass
@@ -84,7 +91,11 @@ class DataSection:
 
 @dataclass
 class PhaseSection:
-    """What pretraining and fine-tuning have in common: budget, optimiser, schedule, evaluation, hardware."""
+    """What pretraining and fine-tuning have in common: budget, optimiser, schedule, evaluation, hardware.
+
+    The fields are those of transformers' `TrainingArguments`, of which `trainer` holds any others, and two more:
+    `global_batch_size`, from which accumulation follows for any number of processes, and `ssm_learning_rate`.
+    """
 
     max_steps: int | None = option(None, "optimiser steps; wins over num_train_epochs")
     num_train_epochs: float = option(10.0, "passes over the training examples")
@@ -93,26 +104,30 @@ class PhaseSection:
     weight_decay: float = option(0.05, "weight decay; never applied to state-space parameters, biases and norms")
     adam_beta2: float = option(0.999, "second beta of AdamW")
     global_batch_size: int = option(32, "examples per optimiser step over all processes")
-    micro_batch_size: int | None = option(
+    per_device_train_batch_size: int | None = option(
         None, "examples per forward pass on a device (default: as many as there are)"
     )
-    eval_batch_size: int | None = option(None, "examples per evaluation batch (default: as in training)")
+    per_device_eval_batch_size: int | None = option(None, "examples per evaluation batch (default: as in training)")
     warmup_steps: float = option(0.1, "linear warm-up: steps, or a share of all steps if below 1")
-    schedule: Literal["cosine", "linear", "constant"] = option("cosine", "learning rate after the warm-up")
+    lr_scheduler_type: SCHEDULE = option("cosine", "learning rate after the warm-up")
     max_grad_norm: float = option(1.0, "gradient clipping; 0 switches it off")
     eval_steps: int | None = option(None, "steps between evaluations (default: a tenth of the run)")
-    precision: Literal["fp32", "bf16"] = option("fp32", "bf16: autocast with float32 weights")
+    bf16: bool = option(False, "autocast to bfloat16, with float32 weights")
     gradient_checkpointing: bool = option(False, "recompute activations in the backward pass to save memory")
-    num_workers: int = option(0, "processes that prepare batches")
+    dataloader_num_workers: int = option(0, "processes that prepare batches")
     report_to: Literal["none", "tensorboard", "trackio", "wandb"] = option(
         "none", "tracker that is told losses and metrics"
     )
-    group_by_length: bool = option(False, "batches of examples of similar length, with little padding")
+    train_sampling_strategy: Literal["random", "group_by_length"] = option(
+        "random", "group_by_length: batches of examples of similar length, with little padding"
+    )
+    trainer: dict = option({}, "other fields of transformers' TrainingArguments")
 
     section = "phase"
 
     def __post_init__(self):
-        for name in ("max_steps", "global_batch_size", "micro_batch_size", "eval_batch_size", "eval_steps"):
+        sizes = ("global_batch_size", "per_device_train_batch_size", "per_device_eval_batch_size")
+        for name in ("max_steps", "eval_steps", *sizes):
             require(self, self.section, name, 1)
         for name in (
             "learning_rate",
@@ -120,18 +135,24 @@ class PhaseSection:
             "weight_decay",
             "warmup_steps",
             "max_grad_norm",
-            "num_workers",
+            "dataloader_num_workers",
         ):
             require(self, self.section, name, 0)
         if not self.num_train_epochs > 0:
             raise HfLongSeqError(
                 f"{self.section}.num_train_epochs is {self.num_train_epochs}: give a number above 0, or max_steps."
             )
-        if self.micro_batch_size and self.global_batch_size % self.micro_batch_size:
+        micro = self.per_device_train_batch_size
+        if micro and self.global_batch_size % micro:
             raise HfLongSeqError(
                 f"{self.section}.global_batch_size={self.global_batch_size} is no multiple of "
-                f"micro_batch_size={self.micro_batch_size}: change one of them."
+                f"per_device_train_batch_size={micro}: change one of them."
             )
+
+    def settings(self) -> dict[str, Any]:
+        """All values under the names that they have in a recipe."""
+        plain = dict(vars(self))
+        return plain | plain.pop("trainer")
 
     def steps(self, num_examples: int) -> int:
         """Optimiser steps of this phase on `num_examples` training examples."""
@@ -188,14 +209,14 @@ SECTIONS: dict[str, type] = {
 
 def section_options(section_class: type) -> list[dataclasses.Field]:
     """The named options of a section, without the mapping that collects free ones."""
-    return [f for f in dataclasses.fields(section_class) if f.name not in ("fields", "options")]
+    return [f for f in dataclasses.fields(section_class) if f.name not in ("fields", "options", "trainer")]
 
 
 def build_section(section_class: type, values: dict[str, Any], where: str):
     """Make a section from a mapping, converting each value to its field's type.
 
-    Keys that the section does not name go to its free mapping (`fields` of the model, `options` of the data), where
-    the architecture's configuration or the task's loader checks them; a section without one refuses them.
+    Keys that the section does not name go to its free mapping: `fields` of the model and `options` of the data, which
+    the architecture's configuration and the task's loader check, and `trainer` of a phase, checked here.
     """
     known = {f.name: f for f in section_options(section_class)}
     free = {f.name for f in dataclasses.fields(section_class)} - set(known)
@@ -205,16 +226,12 @@ def build_section(section_class: type, values: dict[str, Any], where: str):
     for key, value in values.items():
         if key in known:
             arguments[key] = convert(value, types_of[key], f"{where}.{key}")
-        elif free:
+        elif "trainer" in free:
+            rest[key] = check_trainer_field(key, value, where, known)
+        else:
             # A data option may be the name of a column, such as 3: the task's loader says what it is.
             rest[key] = value if "options" in free else plain_scalar(value)
-        else:
-            raise HfLongSeqError(
-                f"{where}.{key} is not an option{did_you_mean(key, known)}: {where} knows {', '.join(known)}."
-            )
-    if free:
-        arguments[free.pop()] = rest
-    return section_class(**arguments)
+    return section_class(**arguments, **{free.pop(): rest})
 
 
 def plain_scalar(value: Any) -> Any:

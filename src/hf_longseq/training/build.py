@@ -39,13 +39,12 @@ from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSec
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import CHECKPOINTS
+from hf_longseq.training.spt_config import SPTConfig
 from hf_longseq.training.token_metrics import TokenMetrics
 from hf_longseq.training.tracking import PROJECT
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
-
-    from hf_longseq.training.spt_trainer import SPTConfig
 
 # One seed for the masks of every evaluation of every run, so that validation losses can be compared.
 EVALUATION_MASK_SEED = 0
@@ -193,14 +192,14 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
 
 
-def num_levels(settings: "PretrainSection | SPTConfig", spec: TaskSpec) -> int | None:
+def num_levels(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> int | None:
     """Levels to predict by cross-entropy; None for the L1 loss (written 0 in a recipe) and for tokens."""
     if spec.modality == "tokens":
         return None
     return spec.num_levels if settings.num_levels is None else settings.num_levels or None
 
 
-def pretraining_class(settings: "PretrainSection | SPTConfig", spec: TaskSpec) -> type:
+def pretraining_class(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> type:
     """The Auto class whose head fits the inputs and the objective."""
     if spec.modality == "values":
         return AutoModelForPreTraining
@@ -215,7 +214,7 @@ def build_model(auto_class: type, config: PreTrainedConfig):
         raise HfLongSeqError(f"the model section does not work: {' '.join(str(error).split())}") from error
 
 
-def denoising_parts(settings: "PretrainSection | SPTConfig", spec: TaskSpec, seed: int):
+def denoising_parts(settings: PretrainSection | SPTConfig, spec: TaskSpec, seed: int):
     """Collators for training and for evaluation, and the metrics, of pretraining."""
     levels = {"num_levels": num_levels(settings, spec)}
     documents = 2 if spec.pair else 1
@@ -258,63 +257,65 @@ def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None)
     return collator, ClassificationMetrics(spec.problem_type, label_scale=label_scale)
 
 
-SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
-
-
 def training_arguments(
     section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str, pair: bool = False
 ) -> TrainingArguments:
-    """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes."""
-    number = distributed.count()
-    micro = section.micro_batch_size or section.global_batch_size // number
+    """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes.
+
+    Raises:
+        HfLongSeqError: If the processes cannot share a step, or transformers refuses what the section says.
+    """
+    number, asked = distributed.count(), section.per_device_train_batch_size
+    micro = asked or section.global_batch_size // number
     if not micro or section.global_batch_size % (micro * number):
         raise HfLongSeqError(
             f"{section.section}.global_batch_size={section.global_batch_size} cannot be shared by {number} processes"
-            f"{f' that take {micro} examples at a time' if section.micro_batch_size else ''}: make it a multiple of "
-            f"{number * (section.micro_batch_size or 1)}, or change the number of processes."
+            f"{f' that take {micro} examples at a time' if asked else ''}: make it a multiple of "
+            f"{number * (asked or 1)}, or change the number of processes."
         )
     every = section.eval_steps or max(1, steps // 10)
-    return TrainingArguments(
-        output_dir=str(folder / CHECKPOINTS),
-        max_steps=steps,
-        per_device_train_batch_size=micro,
-        per_device_eval_batch_size=section.eval_batch_size or micro,
-        gradient_accumulation_steps=section.global_batch_size // (micro * number),
-        learning_rate=section.learning_rate,
-        weight_decay=section.weight_decay,
-        adam_beta2=section.adam_beta2,
-        warmup_steps=section.warmup_steps,
-        lr_scheduler_type=SCHEDULES[section.schedule],
-        max_grad_norm=section.max_grad_norm,
-        bf16=section.precision == "bf16",
-        use_cpu=not torch.accelerator.is_available(),  # said openly, or bf16 on a CPU is refused
-        dataloader_num_workers=section.num_workers,
-        dataloader_persistent_workers=section.num_workers > 0,
-        dataloader_pin_memory=torch.cuda.is_available(),
-        seed=seed,
-        data_seed=seed,
-        eval_strategy="steps",
-        eval_steps=every,
-        save_strategy="steps",
-        save_steps=every,
-        save_total_limit=2,
-        load_best_model_at_end=True,
-        metric_for_best_model=metric,
-        greater_is_better=greater_is_better(metric),
-        logging_steps=max(1, steps // 100),
-        logging_nan_inf_filter=False,
-        batch_eval_metrics=True,
-        restore_callback_states_from_checkpoint=True,
-        remove_unused_columns=False,
-        label_names=["labels"],
-        report_to=section.report_to,
-        run_name=folder.name,
-        project=PROJECT,
-        disable_tqdm=True,
-        train_sampling_strategy="group_by_length" if section.group_by_length else "random",
-        # Named only when asked for: the option is about to be renamed in transformers.
-        **({"gradient_checkpointing": True} if section.gradient_checkpointing else {}),
-    )
+    settings = section.settings()
+    del settings["global_batch_size"], settings["num_train_epochs"]  # in accumulation and in max_steps
+    if not isinstance(section, PretrainSection):
+        del settings["ssm_learning_rate"]
+    if not section.gradient_checkpointing:
+        del settings["gradient_checkpointing"]  # about to be renamed in transformers
+    settings |= {
+        "output_dir": str(folder / CHECKPOINTS),
+        "max_steps": steps,
+        "per_device_train_batch_size": micro,
+        "per_device_eval_batch_size": section.per_device_eval_batch_size or micro,
+        "gradient_accumulation_steps": section.global_batch_size // (micro * number),
+        "seed": seed,
+        "data_seed": seed,
+        "eval_strategy": "steps",
+        "eval_steps": every,
+        "save_strategy": "steps",
+        "save_steps": every,
+        "save_total_limit": 2,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": metric,
+        "greater_is_better": greater_is_better(metric),
+        "logging_nan_inf_filter": False,
+        "batch_eval_metrics": True,
+        "restore_callback_states_from_checkpoint": True,
+        "remove_unused_columns": False,
+        "label_names": ["labels"],
+        "run_name": folder.name,
+        "disable_tqdm": True,
+    }
+    defaults = {
+        "use_cpu": not torch.accelerator.is_available(),  # said openly, or bf16 on a CPU is refused
+        "dataloader_persistent_workers": section.dataloader_num_workers > 0,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "logging_steps": max(1, steps // 100),
+        "project": PROJECT,
+    }
+    kind = SPTConfig if isinstance(section, PretrainSection) else TrainingArguments
+    try:
+        return kind(**{**defaults, **settings})
+    except (ValueError, TypeError, ImportError) as error:
+        raise HfLongSeqError(f"the {section.section} section does not work: {' '.join(str(error).split())}") from error
 
 
 CLASSIFIER = AutoModelForSequenceClassification

@@ -61,7 +61,7 @@ def epoch_times(
     rows = []
     for name, recipe, spec in [(name, *_read(name)) for name in names]:
         size = batch or recipe.scratch.global_batch_size
-        micro = min(size, recipe.scratch.micro_batch_size or size)
+        micro = min(size, recipe.scratch.per_device_train_batch_size or size)
         steps = length or spec.max_length
         examples = None if length else _train_examples(recipe.data.task)
         for precision in precisions:

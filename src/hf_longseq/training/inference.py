@@ -64,7 +64,7 @@ def evaluate(
             args=TrainingArguments(
                 output_dir=scratch,
                 per_device_eval_batch_size=batch_size,
-                bf16=section.precision == "bf16",
+                bf16=section.bf16,
                 use_cpu=not torch.accelerator.is_available(),
                 batch_eval_metrics=True,
                 remove_unused_columns=False,

@@ -10,7 +10,7 @@ Precedence: defaults < recipe < `--tiny` < command line; within each, what is sa
 the architecture < for both.
 """
 
-import dataclasses
+import copy
 import inspect
 import typing
 from dataclasses import dataclass, field
@@ -34,6 +34,7 @@ from hf_longseq.training.arguments import (
     section_options,
 )
 from hf_longseq.training.run_folder import read_yaml
+from hf_longseq.training.trainer_fields import PHASES, with_present_names
 
 OBJECTIVES = ("masked", "causal")
 _DATA_OPTIONS = frozenset(field.name for field in section_options(DataSection))
@@ -47,7 +48,8 @@ TINY_OPTIONS = {
     "gene-starts": {"length": 128},
     "voices": {"sampling_rate": 400},
 }
-TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "micro_batch_size": None, "eval_steps": 2, "num_workers": 0}
+TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "per_device_train_batch_size": None,
+              "eval_steps": 2, "dataloader_num_workers": 0}  # fmt: skip
 
 Raw = dict[str, Any]
 
@@ -123,11 +125,12 @@ class Recipe:
 
     def to_dict(self) -> Raw:
         """Plain mapping of all values in the shape of a recipe file; `Recipe.load` reads it back unchanged."""
-        plain = dataclasses.asdict(self)
+        plain = copy.deepcopy({name: vars(getattr(self, name)) for name in ("model", "data")})
+        plain |= {name: copy.deepcopy(getattr(self, name).settings()) for name in PHASES}
         fields = plain["model"].pop("fields")
         plain["model"] = {name: value for name, value in plain["model"].items() if value is not None} | fields
         plain["data"] |= plain["data"].pop("options")
-        plain["scratch"] = {k: v for k, v in plain["scratch"].items() if v != plain["finetune"][k]}
+        plain["scratch"] = {k: v for k, v in plain["scratch"].items() if (k, v) not in plain["finetune"].items()}
         return plain
 
 
@@ -180,7 +183,7 @@ def read_recipe(source: "str | Path | Raw | None") -> Raw:
 
 def check_sections(raw: Raw, where: str) -> Raw:
     """Raise for a section that does not exist or is no mapping; leave out what a run recorded about itself."""
-    raw = {name: values for name, values in raw.items() if name != "run"}
+    raw = with_present_names({name: values for name, values in raw.items() if name != "run"})
     for name, values in raw.items():
         if name not in SECTIONS:
             raise HfLongSeqError(

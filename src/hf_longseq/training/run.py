@@ -165,7 +165,7 @@ def finetune(
     settings = recipe.to_dict()
     job = _Job(
         Path(output_dir),
-        {"model": settings["model"], "data": settings["data"], "finetune": _plain(section), "run": run},
+        {"model": settings["model"], "data": settings["data"], "finetune": section.settings(), "run": run},
         model=model,
         section=section,
         train=data.labelled,
@@ -206,10 +206,6 @@ def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.normal_(0.0, deviation)
-
-
-def _plain(section: PhaseSection) -> dict[str, Any]:
-    return dict(vars(section))
 
 
 @dataclass(frozen=True)

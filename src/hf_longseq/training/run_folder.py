@@ -29,6 +29,7 @@ import filelock
 import yaml
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.trainer_fields import with_present_names
 from hf_longseq.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
 CHECKPOINTS = "checkpoints"
 SPLITS = "splits.json"
 # Settings that older runs do not record, and the value with which they were made.
-ADDED_LATER = {"group_by_length": False}
+ADDED_LATER = {"train_sampling_strategy": "random"}
 LOCK = ".lock"
 # Values that a file of settings may hold.
 MOST_VALUES = 1_000_000
@@ -185,7 +186,7 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
         settings = None
     if not isinstance(settings, dict):
         raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")
-    return settings
+    return with_present_names(settings)
 
 
 def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = False, finished: str = METRICS) -> str:

@@ -1,0 +1,62 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`SPTConfig`: transformers' `TrainingArguments` with the settings of self-pretraining."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from transformers import TrainingArguments
+
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+
+OBJECTIVE = Literal["masked", "causal"]
+
+
+@dataclass
+class SPTConfig(TrainingArguments):
+    """`TrainingArguments` and what self-pretraining adds; the fields of a recipe's `pretrain` section.
+
+    The defaults that differ from `TrainingArguments` are those of recipes: a learning rate of 1e-3, a weight decay of
+    0.05, a tenth of all steps of warm-up, then a cosine.
+
+    Args:
+        objective: "masked" restores masked positions, "causal" predicts the next one.
+        mask_ratio: Share of positions masked; None takes the task's, or 0.15 for tokens and 0.25 for values.
+        span_length: Masked positions come in runs of this length.
+        num_levels: Levels of values for cross-entropy, 0 for L1; None takes the task's, or L1.
+        ssm_learning_rate: Learning rate of state-space parameters; None takes `learning_rate`.
+
+    Raises:
+        HfLongSeqError: For an unknown objective, or a number out of range.
+
+    Example:
+
+        >>> SPTConfig("runs/pretrained", objective="causal", max_steps=100, report_to="none").learning_rate
+        0.001
+    """
+
+    objective: OBJECTIVE = "masked"
+    mask_ratio: float | None = None
+    span_length: int = 1
+    num_levels: int | None = None
+    ssm_learning_rate: float | None = None
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    warmup_steps: float = 0.1
+    lr_scheduler_type: str = "cosine"
+    remove_unused_columns: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        choices = get_args(OBJECTIVE)
+        if self.objective not in choices:
+            close = did_you_mean(str(self.objective), choices)
+            raise HfLongSeqError(f"SPTConfig.objective is {self.objective!r}{close}: choose 'masked' or 'causal'.")
+        if self.mask_ratio is not None and not 0 < self.mask_ratio < 1:
+            raise HfLongSeqError(
+                f"SPTConfig.mask_ratio is {self.mask_ratio}: give a number between 0 and 1, both excluded."
+            )
+        if self.span_length < 1:
+            raise HfLongSeqError(f"SPTConfig.span_length is {self.span_length}: give a number of at least 1.")
+        if self.num_levels is not None and (self.num_levels < 0 or self.num_levels == 1):
+            raise HfLongSeqError(f"SPTConfig.num_levels is {self.num_levels}: give 0 (L1 loss) or at least 2 levels.")

@@ -1,0 +1,136 @@
+"""Any field of transformers' TrainingArguments may stand in a phase of a recipe; a few are refused with the reason."""
+
+import dataclasses
+
+import pytest
+import yaml
+from transformers import TrainingArguments
+
+from hf_longseq.cli.main import main
+from hf_longseq.cli.options import Parser, split_dotted
+from hf_longseq.comparison.plan import parse_grid
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import Recipe, pretrain, run_folder
+from hf_longseq.training.arguments import PretrainSection
+from hf_longseq.training.build import training_arguments
+from hf_longseq.training.spt_config import SPTConfig
+from hf_longseq.training.trainer_fields import REFUSED, trainer_fields, with_present_names
+
+LISTOPS = {"data": {"task": "listops"}}
+
+
+def load(**sections):
+    return Recipe.load(LISTOPS, sections)
+
+
+def test_a_field_reaches_the_trainer_and_the_record_of_the_run(tiny, tmp_path):
+    recipe = tiny(pretrain={"optim": "adafactor", "adam_beta1": "0.8", "max_steps": 1, "logging_steps": 1})
+    assert recipe.pretrain.trainer == {"optim": "adafactor", "adam_beta1": 0.8, "logging_steps": 1}
+    arguments = training_arguments(recipe.pretrain, tmp_path, steps=1, seed=3, metric="loss")
+    assert isinstance(arguments, SPTConfig) and (arguments.optim, arguments.adam_beta1) == ("adafactor", 0.8)
+    result = pretrain(recipe, tmp_path / "run")
+    recorded = yaml.safe_load((result.output_dir / "resolved.yaml").read_text())
+    assert recorded["pretrain"]["optim"] == "adafactor"
+    assert Recipe.load(recorded).pretrain == recipe.pretrain
+
+
+def test_the_sections_name_fields_of_the_config():
+    own = {"global_batch_size", "trainer"}
+    named = {field.name for field in dataclasses.fields(PretrainSection)} - own
+    assert named <= {field.name for field in dataclasses.fields(SPTConfig)}
+
+
+def test_what_is_said_of_finetuning_holds_from_scratch():
+    recipe = load(finetune={"optim": "sgd", "adam_beta1": 0.8}, scratch={"optim": "adamw_torch"})
+    assert recipe.scratch.trainer == {"optim": "adamw_torch", "adam_beta1": 0.8}
+    assert recipe.to_dict()["scratch"] == {"optim": "adamw_torch"}
+    assert Recipe.load(recipe.to_dict()) == recipe
+
+
+def test_every_refused_name_is_a_field_of_transformers():
+    assert set(REFUSED) <= set(trainer_fields())
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_run_sets_itself_is_refused_by_name(name):
+    with pytest.raises(HfLongSeqError) as caught:
+        load(finetune={name: 1})
+    assert f"finetune.{name} " in str(caught.value) and ": " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"optm": "sgd"}, "finetune.optm is not an option (did you mean 'optim'?)"),
+        ({"lr_schedule_type": "x"}, "did you mean 'lr_scheduler_type'?"),
+        ({"optim": "adafactr"}, "finetune.optim is 'adafactr' (did you mean 'adafactor'?)"),
+        ({"adam_beta1": "much"}, "finetune.adam_beta1 is 'much': give a number"),
+        ({"torch_compile": 3}, "finetune.torch_compile is 3: give true or false"),
+        ({"lr_scheduler_type": "cosin"}, "finetune.lr_scheduler_type is 'cosin' (did you mean 'cosine'?)"),
+    ],
+)
+def test_unknown_fields_and_values_are_named_with_what_was_meant(fields, words):
+    with pytest.raises(HfLongSeqError) as caught:
+        load(finetune=fields)
+    assert words in str(caught.value)
+
+
+def test_what_transformers_refuses_is_said_before_a_folder_is_made(tiny, tmp_path):
+    recipe = tiny(pretrain={"optim_args": "nonsense", "fp16": True, "bf16": True})
+    with pytest.raises(HfLongSeqError, match="the pretrain section does not work: .*fp16"):
+        pretrain(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line_takes_them_with_and_without_the_phase():
+    rest, overrides = split_dotted(["--finetune.optim", "adafactor", "--seed", "1"])
+    assert rest == ["--seed", "1"] and overrides == {"finetune": {"optim": "adafactor"}}
+    words = ["--adam-beta1=0.8", "--bf16", "--help"]
+    rest, overrides = split_dotted(words, phase="pretrain", parser=Parser(prog="hf-longseq pretrain"))
+    assert rest == ["--help"] and overrides == {"pretrain": {"adam_beta1": 0.8, "bf16": True}}
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--save_steps", "5"], "pretrain.save_steps is set by the run"),
+        (["--pretrain.optm", "sgd"], "did you mean 'optim'?"),
+        (["--learning_rat", "1"], "--learning_rat"),
+    ],
+)
+def test_the_command_refuses_by_name(capsys, tmp_path, words, message):
+    assert main(["pretrain", "--task", "listops", "--output_dir", str(tmp_path / "run"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_grid_may_hold_them():
+    assert parse_grid(["finetune.optim=adafactor,adamw_torch", "pretrain.adam_beta1=0.8,0.9"]) == {
+        "finetune.optim": ("adafactor", "adamw_torch"),
+        "pretrain.adam_beta1": (0.8, 0.9),
+    }
+
+
+def test_settings_of_earlier_runs_have_the_present_names(tmp_path):
+    old = {
+        "data": {"task": "listops", "num_workers": 2},
+        "pretrain": {"schedule": "constant", "precision": "bf16", "s4": {"micro_batch_size": 4}},
+        "finetune": {"group_by_length": True, "num_workers": 1, "eval_batch_size": None},
+    }
+    new = with_present_names(old)
+    assert new["data"] == old["data"]
+    assert new["pretrain"] == {
+        "lr_scheduler_type": "constant_with_warmup", "bf16": True, "s4": {"per_device_train_batch_size": 4},
+    }  # fmt: skip
+    assert new["finetune"] == {
+        "train_sampling_strategy": "group_by_length",
+        "dataloader_num_workers": 1,
+        "per_device_eval_batch_size": None,
+    }
+    assert Recipe.load(old).finetune == Recipe.load(new).finetune
+    run_folder.write_yaml(tmp_path / "resolved.yaml", old)
+    assert run_folder.first_difference(run_folder.read_resolved(tmp_path), new) is None
+
+
+def test_the_stock_arguments_are_those_of_fine_tuning(tiny, tmp_path):
+    arguments = training_arguments(tiny().finetune, tmp_path, steps=7, seed=3, metric="loss")
+    assert type(arguments) is TrainingArguments and arguments.max_steps == 7 and arguments.seed == 3
