@@ -57,6 +57,14 @@ def test_a_torn_file_is_named(tmp_path, name, text):
         read_results([str(tmp_path)])
 
 
+@pytest.mark.parametrize("curve", [[], {"steps": [1]}, {"steps": [1, 2], "metric": [[0.5]], "pretrain_steps": 0}])
+def test_curves_of_another_form_are_refused(tmp_path, curve):
+    folder = folder_of(tmp_path, [row()])
+    (tmp_path / "curves.json").write_text(json.dumps({"s4-scratch": curve} if curve else [1]))
+    with pytest.raises(HfLongSeqError, match="curves.json has no steps and values by arm"):
+        read_results([folder])
+
+
 def test_folders_without_results_are_refused(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "holds no results" in capsys.readouterr().err

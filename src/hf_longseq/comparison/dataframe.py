@@ -127,13 +127,10 @@ def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
     labels = {(row["arch"], row.get("fraction")): _labels(row) for row in results["rows"]}
     resized = bool(SIZES & set(settings.get("data") or {}))
     scores = [one | {"resized": resized} | score for row in results["rows"] for score in _scores(row)]
-    points = [
-        {"name": one["name"], **_identity(row), "seed": seed, "step": step, "value": values[index],
-         "pretrain_steps": curve["pretrain_steps"]}
-        for row in results["rows"] if (curve := curves.get(curve_key(row, results["rows"])))
-        for seed, values in zip(_seeds(row), curve["metric"], strict=False)
-        for index, step in enumerate(curve["steps"])
-    ]  # fmt: skip
+    try:
+        points = [point | {"name": one["name"]} for point in _points(results["rows"], curves)]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HfLongSeqError(f"{folder / CURVES} has no steps and values by arm: restore it, or delete it.") from error
     tried = [
         one | {
             "arch": raw["arch"], "init": _init(raw, results["rows"]), "setting": settings_text(raw.get("grid") or {}),
@@ -194,6 +191,17 @@ def _scores(row: dict[str, Any]) -> list[dict]:
     return [
         {**shared, "seed": seed, "value": value, "validation": score, "subset_seed": subset, "converged": converged}
         for seed, value, score, subset, converged in columns
+    ]
+
+
+def _points(rows: list[dict], curves: dict[str, Any]) -> list[dict]:
+    """Curves of `curves.json` as a row per evaluation."""
+    return [
+        {**_identity(row), "seed": seed, "step": step, "value": value, "pretrain_steps": curve["pretrain_steps"]}
+        for row in rows
+        if (curve := curves.get(curve_key(row, rows)))
+        for seed, values in zip(_seeds(row), curve["metric"], strict=False)
+        for step, value in zip(curve["steps"], values, strict=True)
     ]
 
 
