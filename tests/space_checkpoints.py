@@ -16,13 +16,15 @@ CHECKPOINTS = {
     "image-tokens": ("transformer", "ForMaskedLM", dict(vocab_size=258, mask_token_id=256, bidirectional=True)),
     "series": ("mega", "ForSequenceClassification", dict(num_labels=1, num_channels=2, **IMAGE)),
     "forecast": ("dlr", "ForPreTraining", dict(input_type="values", pretraining_objective="causal")),
+    "spans": ("s4", "ForTokenClassification", dict(vocab_size=260, num_labels=2, bidirectional=True)),
+    "phases": ("dlr", "ForTokenClassification", dict(num_labels=3, input_type="values", bidirectional=True)),
     "base": ("s4", "Model", dict()),
 }
 
 
 def processor_of(name: str):
     """What is saved with a checkpoint of this name."""
-    if name in ("text", "pairs", "masked", "causal"):
+    if name in ("text", "pairs", "masked", "causal", "spans"):
         return byte_tokenizer(max_length=64, add_eos=name != "causal")
     if name in ("image", "pixels", "image-tokens"):
         return hf_longseq.LongSeqImageProcessor(height=8, width=8, return_tokens=name == "image-tokens")

@@ -65,10 +65,7 @@ def show_inputs(name: str, request: gr.Request):
         gr.update(visible=kind == "audio", value=None),
         gr.update(visible=checkpoint.restores and checkpoint.model.config.pretraining_objective == "masked"),
         gr.update(visible=bool(examples), choices=list(examples), value=None),
-        gr.update(visible=False),
-        gr.update(visible=False),
-        gr.update(visible=False),
-        gr.update(visible=False),
+        *(gr.update(visible=False) for _ in range(5)),  # the answers
     )
 
 
@@ -121,6 +118,7 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float, req
         gr.update(visible=answer.labels is not None, value=answer.labels),
         gr.update(visible=answer.text is not None, value=answer.text),
         gr.update(visible=answer.curves is not None, value=answer.curves and draw_answer(checkpoint, answer)),
+        gr.update(visible=answer.pieces is not None, value=answer.pieces),
         gr.update(visible=bool(kernels), value=kernels and draw_kernels(title, kernels)),
     )
 
@@ -139,6 +137,11 @@ def draw_answer(checkpoint: Checkpoint, answer: Answer) -> Figure:
     axis = figure.subplots()
     for label, curve in answer.curves.items():
         axis.plot(curve.numpy(), label=label, linewidth=0.9)
+    names = list(dict.fromkeys(label for _, _, label in answer.shades))
+    for start, end, label in answer.shades:
+        axis.axvspan(start - 0.5, end - 0.5, color=f"C{1 + names.index(label) % 9}", alpha=0.3, linewidth=0)
+    for index, label in enumerate(names):
+        axis.plot([], [], color=f"C{1 + index % 9}", alpha=0.3, linewidth=6, label=label)
     axis.set_xlabel("position")
     axis.legend(frameon=False, fontsize=8)
     return figure
@@ -185,9 +188,10 @@ def build(default: str) -> gr.Blocks:
         labels = gr.Label(label="Prediction", visible=False, elem_id="labels")
         said = gr.Textbox(label="Prediction", visible=False, elem_id="said")
         curves = gr.Plot(label="Restored", visible=False, elem_id="curves")
+        spans = gr.HighlightedText(label="Spans", visible=False, elem_id="spans", show_legend=True)
         kernels = gr.Plot(label="How far each layer looks", visible=False, elem_id="kernels")
 
-        outputs = [labels, said, curves, kernels]
+        outputs = [labels, said, curves, spans, kernels]
         shown = [summary, text, text_2, file, picture, sound, share, example, *outputs]
         inputs = [name, text, text_2, picture, sound, share]
         # every click counts, in its order, also while one is answered or the first checkpoint is opened

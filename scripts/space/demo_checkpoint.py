@@ -21,8 +21,10 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 from hf_longseq import models
+from hf_longseq.data import byte_text
 from hf_longseq.hub.pictures import learned_kernels
 from hf_longseq.hub.records import PROCESSOR_FILES
+from hf_longseq.training.span_answers import span_answers
 
 MAX_POSITIONS = 1 << 16
 MAX_NAME, MAX_LAYERS = 200, 256
@@ -30,7 +32,7 @@ MAX_NAME, MAX_LAYERS = 200, 256
 MAX_WEIGHTS, MAX_TEXTS = 1 << 30, 20 << 20
 WEIGHTS = r"model(-\d{5}-of-\d{5})?\.safetensors"
 TEXTS = ("config.json", "model.safetensors.index.json", *PROCESSOR_FILES)
-HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification")
+HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 NEW_TOKENS = 48
 # Positions of the input over which attention is averaged.
 ATTENTION_POSITIONS = 512
@@ -82,11 +84,14 @@ READS = {
 
 @dataclass
 class Answer:
-    """What the model says: probabilities of labels, a text, or curves to draw (name -> values)."""
+    """What the model says: probabilities of labels, a text, curves to draw (name -> values), or spans: pieces of the
+    input with the label of each, or None, and for curves the first position, end and label of each."""
 
     labels: dict[str, float] | None = None
     text: str | None = None
     curves: dict[str, torch.Tensor] | None = None
+    pieces: list[tuple[str, str | None]] | None = None
+    shades: tuple[tuple[int, int, str], ...] = ()
 
 
 def open_checkpoint(name: str) -> Checkpoint:
@@ -237,6 +242,8 @@ def run(checkpoint: Checkpoint, raw: Any, raw_2: Any = None, hidden_share: float
         if checkpoint.pair:
             batch |= {f"{key}_2": value for key, value in prepare(checkpoint, raw_2).items()}
         return _classify(checkpoint, checkpoint.model(**batch).logits[0].float())
+    if checkpoint.head == "ForTokenClassification":
+        return _label(checkpoint, batch)
     if checkpoint.head == "ForCausalLM":
         return _go_on(checkpoint, batch)
     if checkpoint.restores:
@@ -252,6 +259,33 @@ def _classify(checkpoint: Checkpoint, logits_K: torch.Tensor) -> Answer:
     several = problem == "multi_label_classification"
     shares = logits_K.sigmoid() if several else logits_K.softmax(-1)
     return Answer(labels={config.id2label[index]: share for index, share in enumerate(shares.tolist())})
+
+
+def _label(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:
+    """Every position with its label: a text in pieces, a signal with shaded spans, or the numbers as a curve."""
+    tokenizer = checkpoint.processor if checkpoint.kind == "text" else None
+    is_bytes = tokenizer is not None and len(tokenizer) == byte_text.VOCAB_SIZE
+    inputs = next(iter(batch.values()))
+    logits = checkpoint.model(**batch).logits.float()
+    masks = {"attention_mask": torch.ones(inputs.shape[:2], dtype=torch.long)}
+    (answer,) = span_answers(logits, None, masks | batch, checkpoint.model.config, 0, is_bytes)
+    if "prediction" in answer:
+        numbers = torch.tensor(answer["prediction"])
+        return Answer(curves={"predicted": numbers.reshape(len(numbers), -1)[:, 0]})
+    if inputs.is_floating_point():
+        shades = tuple((span["start"], span["end"], span["label"]) for span in answer["spans"])
+        return Answer(curves={"input": inputs[0].reshape(inputs.shape[1], -1)[:, 0]}, shades=shades)
+    if is_bytes:
+        symbols = list(byte_text.decode(inputs[0]))
+    else:
+        symbols = tokenizer.convert_ids_to_tokens(inputs[0]) if tokenizer else [f"{id} " for id in inputs[0].tolist()]
+    pieces, place = [], 0
+    for span in answer["spans"]:
+        if span["start"] >= place:  # of spans that overlap the one that began first
+            pieces += [("".join(symbols[place : span["start"]]), None)]
+            pieces += [("".join(symbols[span["start"] : span["end"]]), span["label"])]
+            place = span["end"]
+    return Answer(pieces=[*((text, label) for text, label in pieces if text), ("".join(symbols[place:]), None)])
 
 
 def _go_on(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:

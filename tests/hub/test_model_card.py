@@ -176,6 +176,8 @@ def test_a_folder_that_computes_something_else_is_not_published(runs, built, tmp
         ("dlr", {}, "ForCausalLM", "text-generation"),
         ("dlr", {}, "ForMaskedLM", "fill-mask"),
         ("dlr", {}, "ForSequenceClassification", "text-classification"),
+        ("dlr", {}, "ForTokenClassification", "token-classification"),
+        ("dlr", {"input_type": "values"}, "ForTokenClassification", None),
         ("dlr", {"input_type": "values"}, "ForSequenceClassification", None),
         ("dlr", {"input_type": "values", "problem_type": "regression"}, "ForSequenceClassification", None),
     ],

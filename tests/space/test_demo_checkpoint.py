@@ -28,6 +28,8 @@ RAW = {
     "image-tokens": Image.new("L", (8, 8), 77),
     "series": "x;y\n1;2\n3;4.5\n",
     "forecast": "1,2,3,4",
+    "spans": "blé and more",
+    "phases": "1,2,3,4,5,6",
 }
 
 
@@ -45,6 +47,11 @@ def test_each_kind_of_checkpoint_answers_in_its_own_way(checkpoints, name):
         assert float(answer.text) == pytest.approx(logits.item(), rel=1e-3)
     elif name == "masked":
         assert answer.text.startswith("a ") and answer.text.endswith(" b") and "[" not in answer.text
+    elif name == "spans":
+        assert "".join(piece for piece, _ in answer.pieces) == "blé and more"
+        assert {label for _, label in answer.pieces} <= {None, "LABEL_0", "LABEL_1"}
+    elif name == "phases":
+        assert len(answer.curves["input"]) == 6 and sum(end - start for start, end, _ in answer.shades) == 6
     elif name == "causal":
         assert answer.text.startswith("once")
     else:

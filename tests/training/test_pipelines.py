@@ -14,6 +14,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.listops import VOCABULARY, task_spec
 from hf_longseq.data.task import TASKS, TaskEntry, TaskSpec, load_task
 from hf_longseq.training import finetune, predict, pretrain
+from hf_longseq.training.build import load_data
 
 SIZES = {"train": 24, "validation": 8, "test": 8}
 
@@ -51,9 +52,25 @@ def spots():
     return _splits(row), spec
 
 
+def vowels():
+    """Text as bytes, in which the vowels are spans."""
+
+    def row(generator):
+        text = "".join(generator.choice(list("abcdeé"), 12))
+        ids = byte_text.encode(text, 32)
+        labels = [letter in "aeé" for letter in text for _ in letter.encode()]
+        return {"input_ids": ids.tolist(), "labels": [*map(int, labels), -100]}
+
+    ids = {"pad_token_id": byte_text.PAD_ID, "mask_token_id": byte_text.MASK_ID, "eos_token_id": byte_text.EOS_ID}
+    names = {"labels": ("O", "vowel"), "per_position": True, "metric": "token_f1"}
+    return _splits(row), TaskSpec(
+        "vowels", "tokens", 32, vocab_size=byte_text.VOCAB_SIZE, mask_ratio=0.3, **names, **ids
+    )
+
+
 @pytest.fixture(autouse=True)
 def raw_tasks(monkeypatch):
-    for name in ("moods", "spots"):
+    for name in ("moods", "spots", "vowels"):
         monkeypatch.setitem(TASKS, name, TaskEntry(f"test_pipelines:{name}", "toy", "generated", "24 rows"))
 
 
@@ -68,6 +85,20 @@ def test_text_classification(tiny, tmp_path):
     assert result["label"] == expected["prediction"] and abs(result["score"] - expected["score"]) < 1e-3
     batched = classify([text, "it is bad, and much longer"], batch_size=2)
     assert abs(batched[0]["score"] - result["score"]) < 1e-4
+
+
+def test_token_classification_gives_the_spans_of_predict(tiny, tmp_path):
+    recipe = tiny("vowels", scratch={"max_steps": 40, "learning_rate": 0.02})
+    run = finetune(recipe, tmp_path / "run").output_dir
+    label = pipeline("token-classification", model=str(run), device="cpu", aggregation_strategy="simple")
+    for row, expected in zip(load_data(recipe.data).test, predict(run), strict=True):
+        found = label(byte_text.decode(row["input_ids"]))
+        assert found or not expected["spans"]
+        keys = [(one["start"], one["end"], one["entity_group"]) for one in found]
+        assert keys == [(span["start"], span["end"], span["label"]) for span in expected["spans"]]
+        scores = [one["score"] for one in found]
+        np.testing.assert_allclose(scores, [span["score"] for span in expected["spans"]], atol=1e-3)
+    assert sum(len(answer["spans"]) for answer in predict(run)) > 0
 
 
 def test_fill_mask(tiny, tmp_path):

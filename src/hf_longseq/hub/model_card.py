@@ -174,6 +174,9 @@ def pipeline_tag(task: str, config, head: str) -> str | None:
         return HEAD_PIPELINES[head]
     if config.problem_type == "regression" and config.input_type == "values":
         return None
+    if head == "ForTokenClassification":
+        classes = config.input_type == "tokens" and config.problem_type != "regression"
+        return "token-classification" if classes else None
     kind = next((kind for kind, tasks in PIPELINES.items() if task in tasks), "text")
     return f"{kind}-classification" if config.input_type == "tokens" or kind != "text" else None
 
@@ -342,6 +345,8 @@ def limits(run: Run, config, head: str) -> list[str]:
         found.append(f"Trained for {run.metrics.get('steps')} steps only: this is a trial, not a result.")
     if head == "ForSequenceClassification":
         found.append("Predictions are not calibrated, and inputs of no known class are classified all the same.")
+    elif head == "ForTokenClassification":
+        found.append("Scores are not calibrated, and every position is labelled, whatever the input is.")
     else:
         found.append("It restores inputs; it classifies nothing before it is fine-tuned.")
     return found + bidirectional_limit(config)
@@ -371,6 +376,8 @@ def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> S
         and config.problem_type != "multi_label_classification"
     ):
         answer = "print(model.config.id2label[logits.argmax(-1).item()])"
+    if head == "ForTokenClassification" and config.problem_type in ("single_label_classification", None):
+        answer = "print([model.config.id2label[i] for i in logits[0, :8].argmax(-1).tolist()])"
     auto = f"AutoModel{head}"
     use = [
         "import torch",
@@ -393,7 +400,7 @@ def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> S
 
 
 def _third(config, head: str, repo_id: str, example: str, has_classifier: bool) -> tuple[list[str], str]:
-    if head == "ForSequenceClassification":
+    if head in ("ForSequenceClassification", "ForTokenClassification"):
         lines = [
             "import torch",
             "from transformers import AutoModel",

@@ -93,6 +93,10 @@ def _runs(classes_L: np.ndarray, names: list[str], ids_L, scores_LK) -> list[dic
     # a position without a known class, -1, is outside of every span
     tags = Tags.of((*names, "O") if "O" not in names else tuple(names))
     classes_L = np.where(classes_L < 0, list(tags.kind_K).index(-1), classes_L)
+    if ids_L is not None:
+        text = byte_text.decode(ids_L)
+        # the character that each byte belongs to; bytes 10xxxxxx go on with one
+        letter_L = np.cumsum((ids_L - byte_text.BYTE_ID) & 0xC0 != 0x80) - 1
     spans = []
     for first, end, kind in spans_of(classes_L, tags).tolist():
         span: dict[str, Any] = {"start": first, "end": end, "label": tags.kinds[kind]}
@@ -100,8 +104,8 @@ def _runs(classes_L: np.ndarray, names: list[str], ids_L, scores_LK) -> list[dic
             given = scores_LK[np.arange(first, end), classes_L[first:end]]
             span["score"] = round(float(given.mean()), 4)
         if ids_L is not None:
-            before, inside = byte_text.decode(ids_L[:first]), byte_text.decode(ids_L[first:end])
-            span |= {"start": len(before), "end": len(before) + len(inside), "text": inside}
+            first, end = int(letter_L[first]), int(letter_L[end - 1]) + 1
+            span |= {"start": first, "end": end, "text": text[first:end]}
         spans.append(span)
     return spans
 
