@@ -14,30 +14,30 @@ compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "ru
 
 run_bbc-bytes() {
     data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --archs "$three" --inits "$arms" "$@"
+    compare --recipe docs/examples/bbc-bytes.yaml --arch "$three" --inits "$arms" "$@"
 }
 
 # five times the pretraining
 run_bbc-bytes-longer() {
     data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --archs transformer --inits scratch,scratch-tied,spt-causal \
+    compare --recipe docs/examples/bbc-bytes.yaml --arch transformer --inits scratch,scratch-tied,spt-causal \
         --pretrain.max_steps 1500 --pretrain.eval_steps 500 --finetune.max_steps 300 --finetune.eval_steps 60 "$@"
 }
 
 run_listops() {
-    compare --recipe listops-tiny --archs "$four" --inits "$arms" --finetune.learning_rate 3e-3 \
+    compare --recipe listops-tiny --arch "$four" --inits "$arms" --finetune.learning_rate 3e-3 \
         --pretrain.eval_steps 100 --finetune.eval_steps 60 "$@"
 }
 
 run_pathfinder-16() {
-    compare --recipe pathfinder-16 --archs s4,transformer --inits scratch,spt-masked --pretrain.max_steps 600 \
+    compare --recipe pathfinder-16 --arch s4,transformer --inits scratch,spt-masked --pretrain.max_steps 600 \
         --pretrain.eval_steps 300 --finetune.eval_steps 150 "$@"
 }
 
 # paths of two dashes and five times the pictures: what can be learned within minutes
-run_pathfinder-16-short() { short_paths --archs transformer --inits scratch,spt-masked,scratch-tied,spt-causal "$@"; }
+run_pathfinder-16-short() { short_paths --arch transformer --inits scratch,spt-masked,scratch-tied,spt-causal "$@"; }
 run_pathfinder-16-short-s4() {
-    short_paths --archs s4 --inits "$arms" --finetune.learning_rate 3e-3 "$@"
+    short_paths --arch s4 --inits "$arms" --finetune.learning_rate 3e-3 "$@"
 }
 short_paths() {
     compare --recipe pathfinder-16 --data.contour_length 2 --data.train_examples 20000 --pretrain.max_steps 1000 \
@@ -52,28 +52,28 @@ run_pretraining() {
 
 # the demo with the sinusoidal positions of the paper's Table 1
 run_sinusoidal() {
-    compare --recipe demo --archs transformer@position_embedding=sinusoidal --inits scratch,spt-masked,spt-causal "$@"
+    compare --recipe demo --arch transformer@position_embedding=sinusoidal --inits scratch,spt-masked,spt-causal "$@"
 }
 
 run_sinusoidal-longer() {
-    compare --recipe demo --archs transformer@position_embedding=sinusoidal --inits spt-masked \
+    compare --recipe demo --arch transformer@position_embedding=sinusoidal --inits spt-masked \
         --pretrain.max_steps 1600 --pretrain.eval_steps 400 "$@"
 }
 
 # the demo, and a fifth of its labels, with more seeds
 run_seeds() {
-    compare --recipe demo --data.num_train_examples none --archs transformer --inits scratch,spt-masked,scratch-tied \
+    compare --recipe demo --data.num_train_examples none --arch transformer --inits scratch,spt-masked,scratch-tied \
         --train_fractions 0.03,0.15 --seeds 0 1 2 3 4 "$@"
 }
 
 # every parameter redrawn from N(0, 0.1), and four times the pretraining of the demo
 run_random-init-longer() {
-    compare --recipe demo --archs "$three" --model.init_normal 0.1 --inits scratch,spt-masked \
+    compare --recipe demo --arch "$three" --model.init_normal 0.1 --inits scratch,spt-masked \
         --pretrain.max_steps 1600 --pretrain.eval_steps 400 "$@"
 }
 
-run_smnist() { smnist --archs "$three" --inits "$arms" "$@"; }
-run_smnist-tied() { smnist --archs transformer --inits scratch-tied "$@"; }
+run_smnist() { smnist --arch "$three" --inits "$arms" "$@"; }
+run_smnist-tied() { smnist --arch transformer --inits scratch-tied "$@"; }
 smnist() {
     data mnist-1024
     compare --recipe smnist --data.data_dir runs/examples --train_fractions 0.05,0.2,1 \
@@ -83,11 +83,11 @@ smnist() {
 
 run_wrist-sensors() {
     data wrist-sensors
-    compare --recipe docs/examples/wrist-sensors.yaml --archs "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
+    compare --recipe docs/examples/wrist-sensors.yaml --arch "$three" --inits "$arms" --train_fractions 0.15,1 "$@"
 }
 run_wrist-sensors-tied() {
     data wrist-sensors
-    compare --recipe docs/examples/wrist-sensors.yaml --archs transformer --inits scratch-tied --train_fractions 0.15,1 "$@"
+    compare --recipe docs/examples/wrist-sensors.yaml --arch transformer --inits scratch-tied --train_fractions 0.15,1 "$@"
 }
 
 if ! declare -F "run_$name" >/dev/null; then

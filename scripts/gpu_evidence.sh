@@ -76,7 +76,7 @@ options_of() {
     local sizes
     if [ "$mode" = --tiny ]; then sizes="$(toy_budget "$1")"; else sizes="$(budget "$1")"; fi
     [ "$1" != smnist ] || [ "$mode" = --tiny ] || sizes="$sizes --data.size 32"
-    echo "--task $1 --archs s4,transformer --inits scratch,spt-masked --seeds $SEEDS $sizes --output_dir $RUNS/$1"
+    echo "--task $1 --arch s4,transformer --inits scratch,spt-masked --seeds $SEEDS $sizes --output_dir $RUNS/$1"
 }
 
 longseq() {

@@ -159,7 +159,6 @@ def test_lists_of_tasks_and_recipes(capsys):
             ["pretrain", "--output_dir", "x", *TINY, "--arch", "transformer", "--model.num_attention_heads", "16"],
             "rotary",
         ),
-        (["pretrain", "--output_dir", "x", *TINY, "--objective", "causal", "--model.bidirectional", "true"], "causal"),
         (["pretrain", "--output_dir", "x", "--recipe", "listops-tny"], "did you mean 'listops-tiny'"),
         (["finetune", "--output_dir", "x"], "--init_from"),
         (["finetune", "--output_dir", "x", "--init_from", "nowhere"], "holds no resolved.yaml"),

@@ -4,7 +4,7 @@ import pytest
 
 from hf_longseq.cli.main import main
 
-PLAN = ["--recipe", "listops-tiny", "--tiny", "--max_steps", "1", "--archs", "s4"]
+PLAN = ["--recipe", "listops-tiny", "--tiny", "--max_steps", "1", "--arch", "s4"]
 
 
 def ask(capsys, *words):
@@ -43,11 +43,13 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
         ([*PLAN, "--train_fractions", "half"], "train_fractions is 'half'"),
         ([*PLAN, "--train_fractions", ","], "train_fractions is empty"),
         ([*PLAN, "--seeds=-1"], "seed is -1: give a whole number from 0"),
-        ([*PLAN, "--archs", "s4", "s4"], "named twice"),
+        ([*PLAN, "--arch", "s4", "s4"], "named twice"),
         ([*PLAN, "--seeds", "0", "0"], "named twice"),
-        ([*PLAN, "--archs", "s44"], "did you mean 's4'"),
-        ([*PLAN, "--inits", "spt", "--compute_tied"], "none is left"),
-        (["--archs", "s4"], "data.task is not set"),
+        ([*PLAN, "--arch", "s44"], "did you mean 's4'"),
+        ([*PLAN, "--inits", "spt", "--compute_tied"], "unknown option --compute_tied"),
+        ([*PLAN, "--inits", "scratch", "spt", "--tune", "--tune_seeds", "0"], "seed 0 would both choose"),
+        ([*PLAN, "--inits", "spt-causal@direction=left"], "direction is one or both"),
+        (["--arch", "s4"], "data.task is not set"),
     ],
 )
 def test_a_mistake_is_answered_before_anything_is_written(capsys, tmp_path, words, message):
@@ -58,7 +60,7 @@ def test_a_mistake_is_answered_before_anything_is_written(capsys, tmp_path, word
 
 def test_the_folder_of_another_task_is_refused(capsys, tmp_path):
     for task, expected in (("listops", 0), ("spoken-tones", 2)):
-        words = ["--task", task, "--archs", "s4", "--inits", "scratch", "--tiny", "--max_steps", "1"]
+        words = ["--task", task, "--arch", "s4", "--inits", "scratch", "--tiny", "--max_steps", "1"]
         code, _, err = ask(capsys, *words, "--output_dir", tmp_path / "out")
         assert code == expected, err
     assert "holds another run (data.task is listops there, spoken-tones here)" in err

@@ -64,7 +64,7 @@ def test_the_choice_is_made_on_validation_and_only_what_is_chosen_is_scored_on_t
 def test_a_score_read_later_is_the_score_read_at_once(comparison, tmp_path):
     row = json.loads((comparison() / "results.json").read_text())["rows"][0]
     load, _ = recipe_loader(RAW, {"finetune": {"max_steps": 2}}, True)
-    from hf_longseq.comparison.plan import with_point
+    from hf_longseq.comparison.grid import with_point
 
     alone = finetune(with_point(load("s4", None), row["grid"]), tmp_path / "alone", seed=row["seeds"][0])
     assert alone.metrics["test"] == pytest.approx(metrics_of(comparison(), row["runs"][0][5:])["test"])
@@ -81,12 +81,12 @@ def test_a_row_says_what_it_cost(comparison):
         assert row["objective"] == ("causal" if pretrained else None)
 
 
-def test_pretraining_with_an_objective_decides_whether_the_model_looks_ahead(comparison):
+def test_causal_pretraining_looks_back_and_its_fine_tuning_looks_ahead(comparison):
     configs = {
         init: json.loads((comparison() / "runs" / f"s4-{init}-s0" / "config.json").read_text())
         for init in ("scratch-lr0.001", "pretrain-causal", "spt-causal-lr0.001")
     }
-    assert [config["bidirectional"] for config in configs.values()] == [True, False, False]
+    assert [config["bidirectional"] for config in configs.values()] == [True, False, True]
 
 
 def test_a_comparison_has_a_report_and_pictures(comparison, tmp_path):
@@ -118,7 +118,7 @@ def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path
     results, done = run(folder, **grown)
     assert done == {"s4-scratch-f1-lr0.01-s0", "s4-scratch-f0.5-lr0.001-s0", "s4-scratch-f0.5-lr0.01-s0"}
     assert [(row["fraction"], row["train_examples"]) for row in results["rows"]] == [(1.0, 64), (0.5, 32)]
-    for changed in ({"seeds": [5]}, {"compute_tied": True}, {"grid": ["lr=1e-3"]}, {"train_fractions": [1.0]}):
+    for changed in ({"seeds": [5]}, {"tune": True}, {"grid": ["lr=1e-3"]}, {"train_fractions": [1.0]}):
         with pytest.raises(HfLongSeqError, match="holds another run"):
             run(folder, **{**grown, **changed})
     with pytest.raises(HfLongSeqError, match="finetune.max_steps is 2 there"):
@@ -195,9 +195,9 @@ def test_a_full_disk_ends_the_plan_and_marks_no_run_as_failed(tmp_path, monkeypa
         ({"train_fractions": [1.0, 0.02]}, "has none of class"),
         ({"archs": ["s4", "s5", "s6"]}, "'s6'"),
         ({"archs": ["s4", "s4"]}, "named twice"),
-        ({"compute_tied": True, "inits": ["spt"]}, "none is left"),
+        ({"inits": ["scratch", "spt", "scratch-tied@flop"]}, "did you mean 'flops'"),
         ({"archs": ["s4@state_size=7"]}, "state_size is 7"),
-        ({"overrides": {"model": {"bidirectional": True}}, "inits": ["spt-causal"]}, "causal"),
+        ({"overrides": {"model": {"bidirectional": False}}, "inits": ["spt-causal@direction=one"]}, "already"),
         ({"jobs": 0}, "jobs is 0"),
     ],
 )

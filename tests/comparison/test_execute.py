@@ -3,10 +3,12 @@ import re
 import shutil
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
+from hf_longseq.comparison import compare, spt
 from hf_longseq.comparison import results as results_module
-from hf_longseq.comparison import spt
 from hf_longseq.comparison.execute import keep_best, results_table
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import finetune, pretrain
@@ -18,9 +20,10 @@ def recipe(tiny):
     return tiny(pretrain={"max_steps": 3}, finetune={"max_steps": 2})
 
 
-def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(tiny, recipe, tmp_path):
-    other = tiny(arch="transformer", pretrain={"max_steps": 3}, finetune={"max_steps": 2})
-    comparison = spt([recipe, other], tmp_path / "out", seeds=[0, 1])
+def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(tmp_path):
+    steps = {"pretrain": {"max_steps": 3}, "finetune": {"max_steps": 2}}
+    raw = {"data": {"task": "waves"}, "model": {"arch": ["s4", "transformer"]}}
+    comparison = spt(raw, tmp_path / "out", seeds=[0, 1], overrides=steps, tiny=True)
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results == comparison.results
     assert set(results) == {"task", "metric", "rows", "candidates", "failed", "unfinished", "environment"}
@@ -38,6 +41,17 @@ def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(ti
     assert budget == {"scratch": (0, 2), "spt": (3, 2), "scratch-tied": (0, 5)}
     tied = json.loads((tmp_path / "out" / "runs" / "s4-scratch-tied-s0" / "metrics.json").read_text())
     assert tied["steps"] == 5
+    by_init = {row["init"]: row for row in results["rows"] if row["arch"] == "s4"}
+    assert len({row["evaluations"] for row in by_init.values()}) == 1
+    assert {init: row["epochs"] for init, row in by_init.items()} == {
+        "scratch": 2 * 8 / 64,
+        "spt": 5 * 8 / 64,
+        "scratch-tied": 5 * 8 / 64,
+    }
+    assert (by_init["spt"]["scratch"], by_init["spt"]["scratch_tied"]) == ("scratch", ["scratch-tied"])
+    assert [by_init[init]["tie"] for init in by_init] == [None, None, "epochs"]
+    assert by_init["spt"]["protocol"] == "full" and by_init["spt"]["subset_seeds"] == [42, 42]
+    assert (by_init["spt"]["validation_examples"], by_init["spt"]["test_examples"]) == (13, 11)
 
     AutoModelForSequenceClassification.from_pretrained(comparison.best)
     best = json.loads((comparison.best / "metrics.json").read_text())
@@ -87,7 +101,7 @@ def test_seeds_and_arms_may_be_added_but_not_left_out(recipe, tmp_path):
     more = spt(recipe, tmp_path / "out", seeds=[0, 3], inits=["scratch", "spt"], listener=lambda *r: reports.append(r))
     assert more.results["rows"][0]["values"][0] == first["values"][0] and len(more.results["rows"]) == 2
     assert "s4-scratch-s0" not in {label for label, _, _, text in reports if text}
-    with pytest.raises(HfLongSeqError, match="run.seeds is .* there"):
+    with pytest.raises(HfLongSeqError, match="holds another run"):
         spt(recipe, tmp_path / "out", seeds=[3], inits=["scratch", "spt"])
     assert len(json.loads((tmp_path / "out" / "results.json").read_text())["rows"]) == 2
 
@@ -120,9 +134,51 @@ def test_sizes_that_no_model_has_are_refused_before_anything_is_written(tiny, tm
     assert not (tmp_path / "out").exists()
 
 
-def test_architectures_are_compared_on_the_same_data_only(recipe, tiny, tmp_path):
-    with pytest.raises(HfLongSeqError, match="data section differs"):
-        spt([recipe, tiny(arch="dlr", task="heights")], tmp_path / "out")
+def test_pretraining_of_no_steps_gives_the_weights_of_scratch_to_the_bit(tmp_path):
+    overrides = {"pretrain": {"max_steps": 0}, "finetune": {"max_steps": 4}, "model": {"dropout": 0.1}}
+    raw = {"data": {"task": "waves"}, "model": {"arch": ["s4", "transformer", "mega"]}}
+    done = compare(raw, tmp_path / "out", inits=["scratch", "spt"], overrides=overrides, tiny=True)
+    for arch in raw["model"]["arch"]:
+        scratch, equal = (
+            load_file(tmp_path / "out" / "runs" / f"{arch}-{init}-s0" / "model.safetensors")
+            for init in ("scratch", "spt")
+        )
+        assert scratch.keys() == equal.keys()
+        assert all(torch.equal(scratch[name], equal[name]) for name in scratch), arch
+    rows = {(row["arch"], row["init"]): row for row in done.results["rows"]}
+    assert rows["s4", "scratch"]["values"] == rows["s4", "spt"]["values"]
+    assert rows["s4", "spt"]["num_parameters"] == rows["s4", "scratch"]["num_parameters"]
+
+
+def test_tuning_chooses_by_seeds_that_no_row_reports(tmp_path):
+    overrides = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
+    options = {"inits": ["scratch", "spt"], "overrides": overrides, "tiny": True, "tune_seeds": [1000]}
+    results = compare({"data": {"task": "waves"}}, tmp_path / "out", tune=True, **options).results
+    for row in results["rows"]:
+        mine = [one for one in results["candidates"] if one["init"] == row["init"]]
+        assert row["seeds"] == [0] and all(one["seeds"] == [1000] for one in mine) and len(mine) == 3
+        assert [one["grid"] for one in mine if one["selected"]] == [row["grid"]]
+        assert (row["tuning"]["seeds"], row["tuning"]["points"]) == ([1000], 3)
+        assert row["tuning"]["steps"] == 3 * 2 + 2 * (row["init"] == "spt")
+    scored = [path.parent.name for path in (tmp_path / "out" / "runs").glob("*/metrics.json")
+              if "test" in json.loads(path.read_text())]  # fmt: skip
+    assert len(scored) == 2 and all(name.endswith("-s0") for name in scored)
+    reports = []
+    compare({"data": {"task": "waves"}}, tmp_path / "out", tune=True, **options,
+            listener=lambda *report: reports.append(report))  # fmt: skip
+    assert not any(text for _, _, _, text in reports)
+
+
+def test_operations_are_tied_with_the_heads_of_both_phases(tmp_path):
+    overrides = {"pretrain": {"max_steps": 40}, "finetune": {"max_steps": 40}}
+    inits = ["spt-causal", "scratch-tied@flops"]
+    results = compare(
+        {"data": {"task": "waves"}}, tmp_path / "out", inits=inits, overrides=overrides, tiny=True
+    ).results
+    first, tied = results["rows"]
+    assert tied["flops"] == pytest.approx(first["flops"], rel=0.01)
+    assert first["flops"] == first["pretrain_flops"] + first["finetune_flops"] and tied["pretrain_flops"] == 0
+    assert tied["evaluations"] == first["evaluations"]
 
 
 def test_a_table_of_errors_is_not_in_per_cent():
@@ -136,9 +192,7 @@ def test_a_table_of_errors_is_not_in_per_cent():
 
 @pytest.mark.slow
 def test_several_processes_give_the_results_of_one(tmp_path):
-    from hf_longseq.training import Recipe
-
-    recipes = [Recipe.load("listops-tiny", {"model": {"arch": arch}}, tiny=True) for arch in ("s4", "dlr")]
-    alone = spt(recipes, tmp_path / "one", inits=["scratch", "spt"]).results
-    together = spt(recipes, tmp_path / "two", inits=["scratch", "spt"], jobs=2).results
+    options = {"archs": ["s4", "dlr"], "inits": ["scratch", "spt"], "tiny": True}
+    alone = spt("listops-tiny", tmp_path / "one", **options).results
+    together = spt("listops-tiny", tmp_path / "two", jobs=2, **options).results
     assert [row["values"] for row in together["rows"]] == [row["values"] for row in alone["rows"]]

@@ -1,6 +1,11 @@
+import math
+from dataclasses import replace
+
 import pytest
 
-from hf_longseq.comparison.plan import Axes, Planner, grid_points, parse_grid, variant_fields, with_point
+from hf_longseq.comparison.grid import grid_points, parse_grid, with_point
+from hf_longseq.comparison.inits import variant_fields
+from hf_longseq.comparison.plan import Axes, Planner
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import Recipe
 
@@ -12,10 +17,14 @@ RAW = {
 
 
 def plan(
-    raw=RAW, *, archs=("s4",), inits=("scratch", "spt"), seeds=(0,), grid=(), fractions=(), names=None, **options
+    raw=RAW, *, archs=("s4",), inits=("scratch", "spt"), seeds=(0,), grid=(), fractions=(), tune_seeds=(), **options
 ):
     """The runs of a plan on 100 training examples, by their names."""
+    axes = Axes(archs, inits, seeds, parse_grid(grid), fractions, tune_seeds)
+    return {run.name: run for run in planner_of(raw, axes, **options).plan()}
 
+
+def planner_of(raw, axes, **options):
     def load(arch, objective):
         return Recipe.load(raw, arch=arch, objective=objective)
 
@@ -23,8 +32,7 @@ def plan(
         labelled = section.num_train_examples or round(100 * (section.train_fraction or 1))
         return (100 if section.pretrain_inputs == "all" else labelled), labelled
 
-    axes = Axes(archs, inits, seeds, parse_grid(grid), fractions, **options)
-    return {run.name: run for run in Planner(axes, load, count, 100, names).plan()}
+    return Planner(axes, load, count, 100, **options)
 
 
 def test_a_run_that_starts_from_another_comes_after_it():
@@ -89,33 +97,127 @@ def test_epochs_are_shorter_on_a_fraction_and_fixed_steps_stay():
     assert few["s4-spt-f0.5-s0"].recipe.data.num_train_examples == 25
 
 
-def test_budgets():
-    runs = plan(inits=("scratch", "spt", "scratch-tied"))
-    assert [runs[f"s4-{init}-s0"].steps for init in ("scratch", "spt", "scratch-tied")] == [100, 100, 130]
-    tied = plan(inits=("scratch", "spt", "scratch-tied"), compute_tied=True)
-    assert [tied[f"s4-{init}-s0"].steps for init in ("scratch", "spt", "scratch-tied")] == [100, 70, 130]
-    assert tied["s4-spt-s0"].recipe.finetune.max_steps == 70
-    with pytest.raises(HfLongSeqError, match="30 steps of pretraining out of the 10 of fine-tuning of s4"):
-        plan(compute_tied=True, fractions=(1.0, 0.1))
-    # more pretraining is more for scratch-tied as well
-    grid = ["pretrain.max_steps=10,20", "pretrain.span_length=1,2"]
-    several = plan(inits=("spt", "scratch-tied"), grid=grid)
-    assert sorted(run.steps for run in several.values() if run.init == "scratch-tied") == [110, 120]
+FULL = ("scratch", "spt", "scratch-tied")
+SAME_BATCH = RAW | {"pretrain": {"max_steps": 30, "global_batch_size": 10}}
 
 
-def test_scratch_tied_stands_beside_arms_of_the_steps_that_it_adds():
-    inits = ("spt", "spt@span_length=8", "spt@max_steps=30", "spt@pretrain_inputs=20", "spt-causal", "scratch-tied")
-    assert plan(inits=inits, fractions=(1.0, 0.1))["s4-scratch-tied-f1-s0"].steps == 130
-    assert "s4-spt-max_steps-60-s0" in plan(inits=("scratch", "spt@max_steps=60"))
-    with pytest.raises(HfLongSeqError, match="'spt@max_steps=60', which pretrains s4 for 60 steps, .* adds 30: leave"):
-        plan(inits=("spt", "spt@max_steps=60", "scratch-tied"))
-    with pytest.raises(HfLongSeqError, match="'spt-causal', which pretrains s4 for 40 steps"):
-        plan(RAW | {"pretrain": {"max_steps": 30, "causal": {"max_steps": 40}}}, inits=("spt-causal", "scratch-tied"))
-    epochs = RAW | {"pretrain": {"num_train_epochs": 10, "global_batch_size": 10}}
-    with pytest.raises(
-        HfLongSeqError, match="'spt@pretrain_inputs=all', which pretrains s4 for 100 steps, .* adds 10"
-    ):
-        plan(epochs, inits=("spt@pretrain_inputs=all", "scratch-tied"), fractions=(0.1,))
+def steps_of(*args, **options):
+    """Supervised steps of each arm, by its label."""
+    return {run.init: run.steps for run in plan(*args, **options).values() if run.phase == "finetune"}
+
+
+def test_scratch_tied_takes_as_much_as_pretraining_and_fine_tuning_together():
+    assert steps_of(SAME_BATCH, inits=FULL) == {"scratch": 100, "spt": 100, "scratch-tied": 130}
+    # 30 steps of 32 inputs and 100 of 10 are 1,960 inputs: 196 steps of 10
+    assert steps_of(inits=FULL)["scratch-tied"] == 196
+    assert steps_of(inits=("spt", "scratch-tied@steps"))["scratch-tied@steps"] == 130
+    costs = {"pretrain": 2.0, "finetune": 4.0, "scratch": 4.0}
+    flops = steps_of(inits=("spt", "scratch-tied@flops"), flops=lambda recipe, phase: costs[phase])
+    assert flops["scratch-tied@flops"] == (30 * 32 * 2 + 100 * 10 * 4) / (10 * 4)
+    batches = RAW | {"scratch": {"global_batch_size": 20}}
+    assert steps_of(batches, inits=FULL) == {"scratch": 50, "spt": 100, "scratch-tied": 98}
+
+
+def test_arms_with_other_budgets_get_tied_partners_of_their_own():
+    inits = ("spt", "spt@span_length=8", "spt@max_steps=60", "spt-causal", "scratch-tied@steps")
+    runs = plan(inits=inits)
+    tied = {run.init: run for run in runs.values() if run.tie}
+    assert {label: run.steps for label, run in tied.items()} == {
+        "scratch-tied@steps": 130, "scratch-tied@steps@max_steps=60": 160,
+    }  # fmt: skip
+    assert runs["s4-spt-s0"].scratch_tied == runs["s4-spt-span_length-8-s0"].scratch_tied == ("scratch-tied@steps",)
+    assert runs["s4-spt-max_steps-60-s0"].scratch_tied == ("scratch-tied@steps@max_steps=60",)
+    objectives = RAW | {"pretrain": {"max_steps": 30, "causal": {"max_steps": 40}}}
+    found = steps_of(objectives, inits=("spt-masked", "spt-causal", "scratch-tied@steps"))
+    assert found["scratch-tied@steps@objective=causal"] == 140
+    assert steps_of(inits=("scratch", "scratch-tied"))["scratch-tied"] == 196  # the recipe's own pretraining
+
+
+def test_data_scarce_and_labels_scarce_in_one_plan():
+    runs = plan(RAW | {"data": {"task": "waves", "num_train_examples": 20}},
+                inits=("spt@pretrain_inputs=subset", "spt@pretrain_inputs=all", "scratch-tied"))  # fmt: skip
+    assert runs["s4-spt-pretrain_inputs-subset-s0"].protocol == "data scarce"
+    assert runs["s4-spt-pretrain_inputs-all-s0"].protocol == "labels scarce"
+    assert plan()["s4-spt-s0"].protocol == "full" and plan()["s4-scratch-s0"].protocol is None
+
+
+def test_causal_pretraining_is_fine_tuned_with_the_architecture_of_its_partner_from_scratch():
+    runs = plan(inits=("scratch", "spt-causal", "spt-causal@direction=one", "scratch-tied"))
+    looks_ahead = {run.init: run.recipe.model.fields["bidirectional"] for run in runs.values()}
+    assert looks_ahead == {
+        "scratch": True, "scratch@direction=one": False, "pretrain": False, "spt-causal": True,
+        "spt-causal@direction=one": False, "scratch-tied": True, "scratch-tied@direction=one": False,
+    }  # fmt: skip
+    one = runs["s4-spt-causal-direction-one-s0"]
+    assert (one.scratch, one.scratch_tied) == ("scratch@direction=one", ("scratch-tied@direction=one",))
+    assert one.pretrained == runs["s4-spt-causal-s0"].pretrained == "s4-pretrain-causal-s0"
+    assert runs["s4-spt-causal-s0"].scratch == "scratch"
+
+
+def test_a_head_that_differs_by_objective_has_a_partner_from_scratch():
+    raw = RAW | {"model": {"causal": {"pooling": "last"}}}
+    runs = plan(raw, inits=("scratch", "spt-masked", "spt-causal"))
+    assert runs["s4-spt-causal-s0"].scratch == "scratch@pooling=last" and runs["s4-spt-masked-s0"].scratch == "scratch"
+    assert runs["s4-scratch-pooling-last-s0"].recipe.model.fields["pooling"] == "last"
+
+
+@pytest.mark.parametrize("eval_steps", [None, 7, 20, 1000])
+def test_all_arms_choose_among_the_same_number_of_evaluations(eval_steps):
+    raw = RAW | {"finetune": RAW["finetune"] | {"eval_steps": eval_steps}, "scratch": {"global_batch_size": 7}}
+    counts = set()
+    for run in plan(raw, inits=FULL).values():
+        if run.phase == "finetune":
+            section = run.recipe.finetune if run.pretrained else run.recipe.scratch
+            counts.add(math.ceil(run.steps / section.eval_steps))
+    assert counts == {{None: 10, 7: 13, 20: 5, 1000: 1}[eval_steps]}
+
+
+def test_settings_are_tuned_by_seeds_of_their_own_on_the_same_number_of_points():
+    raw = RAW | {"finetune": {"num_train_epochs": 10, "global_batch_size": 10, "learning_rate": 3e-3},
+                 "scratch": {"learning_rate": 5e-3}}  # fmt: skip
+    axes = Axes(("s4",), FULL, (0,), {}, (), (1000, 1001))
+    planner = planner_of(raw, axes)
+    tuning = planner.plan()
+    assert {run.seed for run in tuning} == {1000, 1001} and not any(run.score_test for run in tuning)
+    rates = {init: {run.grid["lr"] for run in tuning if run.init == init} for init in FULL}
+    assert rates == dict.fromkeys(FULL, {1e-3, 3e-3, 5e-3, 9e-3})
+    chosen = {("s4", init, None): {"lr": rate} for init, rate in zip(FULL, (1e-3, 5e-3, 9e-3), strict=True)}
+    reported = [run for run in planner.plan(chosen) if run.phase == "finetune" and not run.tuning]
+    assert {run.init: (run.seed, run.grid["lr"], run.score_test) for run in reported} == {
+        "scratch": (0, 1e-3, True), "spt": (0, 5e-3, True), "scratch-tied": (0, 9e-3, True),
+    }  # fmt: skip
+
+
+def test_the_labelled_subset_can_vary_with_the_seed():
+    raw = RAW | {"data": {"task": "waves", "num_train_examples": 20}}
+    base = Recipe.load(raw)
+    planner = planner_of(raw, Axes(("s4",), ("scratch", "spt"), (3, 4)))
+    planner.load = lambda arch, objective: replace(base, data=replace(base.data, subset_seed="run"))
+    assert {(run.seed, run.record()["subset_seed"]) for run in planner.plan()} == {(3, 3), (4, 4)}
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"raw": RAW | {"pretrain": {"max_steps": 0}}, "inits": FULL}, "scratch-tied would take 100 .* adds nothing"),
+        ({"inits": ("spt", "scratch-tied@flops")}, "operations, which cannot be counted"),
+        ({"inits": ("scratch-tied@epoch",)}, "did you mean 'epochs'"),
+        ({"inits": ("scratch-tied@steps@epochs",)}, "tie one quantity"),
+        ({"inits": FULL, "grid": ["pretrain.max_steps=10,20"]}, "differ from grid point to grid point"),
+        ({"inits": ("spt", "scratch-tied@steps"), "grid": ["batch=10,20"]}, "differ from grid point to grid point"),
+        ({"inits": ("spt-causal@direction=two",)}, "direction is one or both"),
+        ({"inits": ("spt-masked@direction=one",)}, "only causal pretraining has directions"),
+        ({"inits": ("spt@direction=one",)}, "the recipe pretrains masked"),
+        ({"inits": ("spt-causal@direction=one",), "raw": RAW | {"model": {"bidirectional": False}}}, "already"),
+        ({"inits": FULL, "grid": ["pretrain.span_length=1,2"], "tune_seeds": (9,)}, "grids of different sizes"),
+        ({"tune_seeds": (0, 9)}, "seed 0 would both choose the settings and report them"),
+        ({"grid": ["model.state_size=8,16"]}, "as variants, --arch NAME@state_size=VALUE"),
+    ],
+)
+def test_arms_that_could_not_be_compared_are_refused(options, message):
+    with pytest.raises(HfLongSeqError, match=message) as caught:
+        plan(**options)
+    assert "\n" not in str(caught.value)
 
 
 def test_only_runs_without_a_choice_are_scored_at_once():
@@ -169,10 +271,9 @@ def test_an_arm_has_variants_in_what_pretraining_does_and_reads():
         (["lr=1e-3", "finetune.learning_rate=1e-4"], "the same setting"),
         (["pretrain.objective=causal"], "--inits spt-masked,spt-causal"),
         (["data.train_fraction=0.1"], "--train_fractions"),
-        (["model.dropuot=0.1"], "did you mean 'dropout'"),
-        (["model.s5.state_size=8,16"], "'model.s5.state_size' changes no run of s4 from scratch, spt: leave it out"),
+        (["model.s5.dropout=0.1"], "'model.s5.dropout' changes no run of s4 from scratch, spt: leave it out"),
         (["model..dropout=0.1"], "changes no run"),
-        (["model.init_normal=0"], "init_normal is 0"),
+        (["finetune.weight_decay=-1"], "weight_decay is -1"),
     ],
 )
 def test_a_wrong_grid_is_refused(grid, message):

@@ -172,7 +172,7 @@ def test_a_trial_in_pieces_that_are_carried_ends_as_one_that_nothing_disturbed(t
     words = [
         "--task",
         "listops",
-        "--archs",
+        "--arch",
         "s4,transformer",
         "--inits",
         "scratch,spt-masked",

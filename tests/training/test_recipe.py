@@ -35,9 +35,9 @@ def test_a_section_may_say_something_for_one_architecture_alone():
     assert (s4.pretrain.learning_rate, transformer.pretrain.learning_rate) == (1e-3, 5e-4)
 
 
-def test_the_objective_decides_the_direction_unless_the_recipe_does():
+def test_models_are_fine_tuned_in_both_directions_unless_the_recipe_says_otherwise():
     assert Recipe.load(DATA).model.fields["bidirectional"] is True
-    assert Recipe.load(DATA | {"pretrain": {"objective": "causal"}}).model.fields["bidirectional"] is False
+    assert Recipe.load(DATA | {"pretrain": {"objective": "causal"}}).model.fields["bidirectional"] is True
     assert Recipe.load(DATA | {"model": {"bidirectional": False}}).model.fields["bidirectional"] is False
 
 
@@ -99,7 +99,7 @@ def test_a_mapping_named_after_an_objective_holds_for_it_alone():
     assert (masked.pretrain.learning_rate, masked.finetune.learning_rate) == (1e-3, 1e-3)
     assert (masked.finetune.weight_decay, masked.scratch.weight_decay) == (0.2, 0.0)
     causal = Recipe.load(BOTH_OBJECTIVES, arch="transformer", objective="causal")
-    assert (causal.model.fields["pooling"], causal.model.fields["bidirectional"]) == ("last", False)
+    assert (causal.model.fields["pooling"], causal.model.fields["bidirectional"]) == ("last", True)
     assert causal.pretrain.objective == "causal"
     assert (causal.pretrain.learning_rate, causal.finetune.learning_rate) == (2e-3, 5e-4)
     assert (causal.finetune.weight_decay, causal.scratch.learning_rate) == (0.05, 7e-4)

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.build import build_config, build_model, load_data, pretraining_class
+from hf_longseq.training.build import CLASSIFIER, build_config, build_model, load_data, pretraining_class
 from hf_longseq.training.run_folder import claim_folder
 from hf_longseq.training.transfer import load_pretrained_classifier
 
@@ -21,7 +21,7 @@ def pretrained(tiny, tmp_path):
         spec = load_data(recipe.data).spec
         config = build_config(recipe, spec)
         build_model(pretraining_class(recipe.pretrain, spec), config).save_pretrained(tmp_path / folder)
-        return tmp_path / folder, build_config(recipe, spec)
+        return tmp_path / folder, build_config(recipe, spec, classifier=True)
 
     return make
 
@@ -35,10 +35,12 @@ def test_the_whole_trunk_is_loaded_and_only_the_heads_change(pretrained, arch, t
     stored = load_file(folder / "model.safetensors")
     for name, tensor in model.state_dict().items():
         if not name.startswith("classifier."):
-            assert torch.equal(tensor, stored[name]), name
+            assert torch.equal(tensor[: len(stored[name])], stored[name]), name
+            assert tensor.shape == stored[name].shape or name in report.forward
+    assert bool(report.forward) == (objective == "causal" and arch != "transformer")
     assert all(name.startswith("classifier.") for name in report.new) and report.new
     assert all(name.startswith(f"{head}.") for name in report.dropped) and report.dropped
-    assert len(report.loaded) + len(report.new) == len(model.state_dict())
+    assert len(report.loaded) + len(report.forward) + len(report.new) == len(model.state_dict())
     assert f"loaded {len(report.loaded)} tensors" in str(report)
 
 
@@ -100,3 +102,33 @@ def test_pooling_and_dropout_may_differ_between_the_phases(pretrained):
     model, _ = load_pretrained_classifier(folder, config)
     assert (model.config.pooling, model.config.dropout) == ("max", 0.1)
     assert json.loads((folder / "config.json").read_text())["pooling"] == "mean"
+
+
+@pytest.mark.parametrize("arch", ["s4", "dlr", "lru", "s5", "mega"])
+def test_the_backward_direction_starts_as_from_scratch_after_causal_pretraining(pretrained, arch):
+    folder, config = pretrained(arch=arch, pretrain={"objective": "causal"})
+    torch.manual_seed(3)
+    scratch = build_model(CLASSIFIER, config).state_dict()
+    torch.manual_seed(3)
+    model, report = load_pretrained_classifier(folder, config)
+    stored = load_file(folder / "model.safetensors")
+    assert model.config.bidirectional and report.forward
+    for name, tensor in model.state_dict().items():
+        if name in report.forward:
+            half = len(tensor) // 2
+            assert torch.equal(tensor[:half], stored[name]) and torch.equal(tensor[half:], scratch[name][half:])
+        elif name in report.new:
+            assert torch.equal(tensor, scratch[name])
+
+
+def test_a_one_directional_classifier_takes_all_of_a_causal_checkpoint(pretrained):
+    folder, config = pretrained(model={"bidirectional": False}, pretrain={"objective": "causal"})
+    model, report = load_pretrained_classifier(folder, config)
+    assert not model.config.bidirectional and not report.forward
+
+
+def test_a_checkpoint_that_looks_ahead_cannot_be_made_causal(pretrained):
+    folder, _ = pretrained()
+    _, config = pretrained("other", model={"bidirectional": False})
+    with pytest.raises(HfLongSeqError, match="bidirectional=True, but this run has bidirectional=False"):
+        load_pretrained_classifier(folder, config)

@@ -6,47 +6,49 @@ import shlex
 import sys
 from pathlib import Path
 
+from hf_longseq.cli.finetune import show_spans
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, integers, split_dotted
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.arguments import convert
 from hf_longseq.version import __version__
 
 
-def run(argv: list[str]) -> None:
-    """Parse, run the plan, print the table."""
+def run(argv: list[str], command: str = "compare") -> None:
+    """Parse, run the plan, print the table. `spt` is the same command with other arms."""
+    inits = ["scratch", "spt"] if command == "compare" else ["scratch", "spt", "scratch-tied"]
     parser = Parser(
-        prog="hf-longseq compare",
+        prog=f"hf-longseq {command}",
         description="Train every architecture from every initialisation, choose settings on the validation split, "
         "score the chosen ones on the test split. Without --recipe, each architecture takes the shipped recipe of "
-        "the task.",
+        f"the task. Arms unless --inits names others: {', '.join(inits)}.",
     )
     add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
-    add_plan_options(parser)
+    add_plan_options(parser, inits)
     words, overrides = split_dotted(argv)
     options = parser.parse(words)
-    options.arch = options.arch or options.archs
     overrides = common_overrides(options, overrides)
-    archs = overrides.get("model", {}).get("arch") if options.arch else None
     arguments = {
+        "archs": overrides.get("model", {}).get("arch") if options.arch else None,
         "inits": listed(options.inits),
         "seeds": integers(options.seeds, "seeds"),
         "grid": options.grid or [],
+        "tune": options.tune,
+        "tune_seeds": integers(options.tune_seeds, "tune_seeds"),
         "train_fractions": fractions(options.train_fractions),
-        "compute_tied": options.compute_tied,
     }
 
-    from hf_longseq.comparison.execute import compare
+    from hf_longseq.comparison.execute import compare, spt
+    from hf_longseq.training import distributed
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
     show_data_notes()
-    print(f"hf-longseq {__version__}: compare on {options.recipe or options.task}, into {options.output_dir}",
-          file=sys.stderr)  # fmt: skip
+    task = options.recipe or overrides.get("data", {}).get("task")
+    print(f"hf-longseq {__version__}: {command} on {task}, into {options.output_dir}", file=sys.stderr)
     with ProgressBar() as bar:
-        comparison = compare(
+        comparison = (compare if command == "compare" else spt)(
             options.recipe,
             options.output_dir,
-            archs=archs,
             **arguments,
             overrides=overrides,
             tiny=options.tiny,
@@ -54,29 +56,39 @@ def run(argv: list[str]) -> None:
             overwrite=options.overwrite,
             listener=bar,
         )
+    if not distributed.is_main():
+        return
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
     show_report(comparison.output_dir)
+    if comparison.best is not None:
+        head = "Token" if "ForToken" in (comparison.best / "config.json").read_text(encoding="utf-8") else "Sequence"
+        print(f"best:    {comparison.best}  (AutoModelFor{head}Classification.from_pretrained opens it)")
+        show_spans(comparison.best)
 
 
-def add_plan_options(parser: Parser) -> None:
+def add_plan_options(parser: Parser, inits: list[str]) -> None:
     """Add the axes of a plan."""
-    plan = parser.add_argument_group("plan")
-    plan.add_argument("--archs", nargs="+", help="architectures, or variants such as s4@init_normal=0.1")
+    plan = parser.add_argument_group("plan (--arch may name several, and variants such as s4@init_normal=0.1)")
     plan.add_argument(
-        "--inits", nargs="+", default=["scratch", "spt"],
-        help="of scratch spt spt-masked spt-causal scratch-tied, or variants such as spt-masked@span_length=16 or "
-        "spt@pretrain_inputs=100 [scratch spt]",
+        "--inits", nargs="+", default=inits,
+        help="of scratch spt spt-masked spt-causal scratch-tied, or variants such as spt-masked@span_length=16, "
+        f"spt@pretrain_inputs=subset, spt-causal@direction=one, scratch-tied@flops [{' '.join(inits)}]",
     )  # fmt: skip
     plan.add_argument("--seeds", "--seed", dest="seeds", nargs="+", default=["0"], help="one run of each per seed [0]")
     plan.add_argument(
         "--grid", nargs="+", metavar="KEY=V,V",
         help="settings to choose from on validation: lr=1e-3,5e-4 batch=16,64 pretrain.span_length=1,8",
     )  # fmt: skip
-    plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
     plan.add_argument(
-        "--compute_tied", action="store_true", help="take pretraining's steps out of the fine-tuning that follows"
+        "--tune", action="store_true",
+        help="choose with seeds that are not reported, the same number of points for every arm; without --grid, "
+        "learning rates around the recipe's",
+    )  # fmt: skip
+    plan.add_argument(
+        "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
+    plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
     plan.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its threads or GPU [1]")
 
 

@@ -238,7 +238,7 @@ def _command(settings: dict[str, Any]) -> str | None:
     phase, archs, grid = (run.pop(key, None) for key in ("phase", "archs", "grid"))
     if phase not in ("compare", "spt"):
         return None
-    axes = {} if archs in (None, architectures_of(settings)) else {"archs": archs}
+    axes = {} if archs in (None, architectures_of(settings)) else {"arch": archs}
     axes |= {key: value if isinstance(value, list) else [value] for key, value in run.items() if value}
     axes |= {"grid": [f"{key}={','.join(map(str, values))}" for key, values in grid.items()]} if grid else {}
     words = (

@@ -5,12 +5,13 @@
 `plan.py` says which runs there are; here they are done, each in its own folder under `runs/`:
 
 1. everything that can be wrong with any run is found before the first one starts;
-2. pretraining runs, then those that start from them, `jobs` at a time; what is finished is never repeated;
-3. of the grid points, the one with the best mean validation metric over the seeds is chosen, and only its runs are
-   scored on the test split;
-4. `collect.py` writes down what came out.
+2. with `tune`, every arm is trained at every grid point with seeds of their own, and validation chooses its point;
+3. pretraining runs, then those that start from them, `jobs` at a time; what is finished is never repeated;
+4. without `tune`, the grid point with the best mean validation metric over the reported seeds is chosen, and only its
+   runs are scored on the test split;
+5. `results.py` writes down what came out.
 
-`spt` is the same with one recipe per architecture, three arms and no grid.
+`spt` is `compare` with three arms, and keeps the best pretrained classifier.
 """
 
 import os
@@ -23,14 +24,9 @@ from typing import Any
 
 import torch
 
-from hf_longseq.comparison.plan import (
-    Axes,
-    Load,
-    Planner,
-    Run,
-    parse_grid,
-    pretrains,
-)
+from hf_longseq.comparison.grid import parse_grid
+from hf_longseq.comparison.inits import pretrains
+from hf_longseq.comparison.plan import Axes, Choices, Planner, Run
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect, results_table
 from hf_longseq.comparison.settings import (
     admit_extension,
@@ -41,7 +37,7 @@ from hf_longseq.comparison.settings import (
     run_section,
     settings_of,
 )
-from hf_longseq.data.task import load_task
+from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed, run_folder
@@ -57,6 +53,7 @@ from hf_longseq.training.build import (
     pretraining_class,
 )
 from hf_longseq.training.callbacks import Diverged
+from hf_longseq.training.flops import training_flops
 from hf_longseq.training.inference import evaluate
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe
@@ -66,6 +63,8 @@ __all__ = ["BEST", "RESULTS", "SPT_INITS", "Comparison", "collect", "compare", "
 
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")
+# Seeds that choose settings; no row reports them.
+TUNE_SEEDS = (1000, 1001)
 BEST = "best"
 
 
@@ -83,15 +82,16 @@ class Comparison:
 
 
 def compare(
-    source: "str | Path | Raw | None",
+    source: "str | Path | Raw | Recipe | None",
     output_dir: str | os.PathLike,
     *,
     archs: Sequence[str] | None = None,
     inits: Sequence[str] = ("scratch", "spt"),
     seeds: Sequence[int] = (0,),
     grid: Mapping[str, Sequence] | Sequence[str] = (),
+    tune: bool = False,
+    tune_seeds: Sequence[int] = TUNE_SEEDS,
     train_fractions: Sequence[float] = (),
-    compute_tied: bool = False,
     overrides: Raw | None = None,
     tiny: bool = False,
     jobs: int = 1,
@@ -105,12 +105,14 @@ def compare(
             each architecture.
         output_dir: A new folder, or that of the same comparison, which then goes on, or grows by what is new.
         archs: Architectures, or variants such as `s4@init_normal=0.1`; None takes those of the recipe.
-        inits: Any of "scratch", "spt", "spt-masked", "spt-causal", "scratch-tied", or variants of those that pretrain,
-            such as `spt-masked@span_length=16` or `spt@pretrain_inputs=100`.
+        inits: Arms as `inits.py` describes them: "scratch", "spt", "spt-masked", "spt-causal@direction=one",
+            "scratch-tied@flops", `spt@pretrain_inputs=subset`.
         seeds: One run of each combination per seed.
         grid: `{"lr": [1e-3, 5e-4], "pretrain.span_length": [1, 8]}`, or words as on the command line.
+        tune: Choose the grid point with `tune_seeds`, the same number of points for every arm. Without learning rates
+            in the grid, each architecture tries those of its recipe, a third and three times as much.
+        tune_seeds: Seeds that choose; none of them may be among `seeds`.
         train_fractions: Shares of the labelled training examples; smaller ones lie within larger ones.
-        compute_tied: Take the steps of pretraining out of those of the fine-tuning that follows it.
         overrides: Settings that win over the recipe, for every architecture.
         tiny: Toy sizes.
         jobs: Runs at a time, each in its own process (on its own GPU, where there are several).
@@ -119,7 +121,17 @@ def compare(
 
     Raises:
         HfLongSeqError: For a wrong setting, before anything is trained or written.
+
+    Example:
+        >>> compare("smnist", "runs/smnist", inits=["scratch", "spt-masked"], tiny=True).results["metric"]
+        'accuracy'
     """
+    if jobs < 1:
+        raise HfLongSeqError(f"jobs is {jobs}: give the number of runs at a time, 1 or more.")
+    if jobs > 1 and distributed.count() > 1:
+        raise HfLongSeqError(
+            f"jobs is {jobs} in {distributed.count()} processes that train one model together: give one or the other."
+        )
     load, named = recipe_loader(source, overrides, tiny)
     axes = Axes(
         tuple(archs or named),
@@ -127,90 +139,85 @@ def compare(
         tuple(seeds),
         parse_grid(grid),
         tuple(train_fractions),
-        compute_tied,
+        tuple(tune_seeds) if tune else (),
     )
-    return _carry_out("compare", axes, load, Path(output_dir), jobs, overwrite, listener, keep_going=True)
-
-
-def spt(
-    recipes: Recipe | Sequence[Recipe],
-    output_dir: str | os.PathLike,
-    *,
-    seeds: Sequence[int] = (0,),
-    inits: Sequence[str] = SPT_INITS,
-    jobs: int = 1,
-    overwrite: bool = False,
-    listener: Listener = silent,
-) -> Comparison:
-    """Compare scratch, spt and scratch-tied; a run that fails stops the rest, and the best classifier is kept.
-
-    Args:
-        recipes: One recipe per architecture, all on the same data.
-        inits: Which of the arms to run.
-        output_dir, seeds, jobs, overwrite, listener: As for `compare`.
-
-    Raises:
-        HfLongSeqError: For a wrong setting, before anything is trained or written; later, for a run that fails.
-    """
-    recipes = [recipes] if isinstance(recipes, Recipe) else list(recipes)
-    by_arch = {recipe.model.arch: recipe for recipe in recipes}
-    if len(by_arch) < len(recipes):
-        raise HfLongSeqError(f"archs {[recipe.model.arch for recipe in recipes]} are named twice: name each once.")
-    inits = tuple(init for init in SPT_INITS if init in inits) + tuple(init for init in inits if init not in SPT_INITS)
-    axes = Axes(tuple(by_arch), inits, tuple(seeds))
-
-    def load(arch: str, objective: str | None) -> Recipe:
-        return by_arch[arch] if objective is None else Recipe.load(by_arch[arch], objective=objective)
-
-    output_dir = Path(output_dir)
-    comparison = _carry_out("spt", axes, load, output_dir, jobs, overwrite, listener, keep_going=False)
-    return replace(comparison, best=distributed.by_main(lambda: keep_best(output_dir)))
-
-
-def _carry_out(
-    command: str,
-    axes: Axes,
-    load: Load,
-    output_dir: Path,
-    jobs: int,
-    overwrite: bool,
-    listener: Listener,
-    keep_going: bool,
-) -> Comparison:
-    if jobs < 1:
-        raise HfLongSeqError(f"jobs is {jobs}: give the number of runs at a time, 1 or more.")
-    if jobs > 1 and distributed.count() > 1:
-        raise HfLongSeqError(
-            f"jobs is {jobs} in {distributed.count()} processes that train one model together: give one or the other."
-        )
     distributed.join()
+    output_dir = Path(output_dir)
     bases = base_recipes(axes, load)
     data = DataCache()
-    settings = {**settings_of(bases), "run": run_section(command, axes)}
     names = {} if overwrite else distributed.by_main(lambda: earlier_names(output_dir))
     section = bases_data(bases)
     whole = len(distributed.main_first(lambda: load_task(section.task, **section.options))[0]["train"])
-    runs = Planner(axes, load, data.count, whole, names).plan()
+    planner = Planner(axes, load, data.count, whole, names, data.flops)
+    runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
     check_models(runs, data)
-    spec = data.load(section).spec
-    records = [run.record() for run in runs]
+    spec = data.load(runs[0].recipe.data).spec
+    settings = {**settings_of(bases), "run": run_section(axes)}
 
-    def open_plan() -> None:
+    def open_folder() -> None:
         if not overwrite:
             admit_extension(output_dir, settings, bases)
         run_folder.claim_folder(output_dir, settings, overwrite, finished=RESULTS)
-        run_folder.write_json(output_dir / PLAN, {"task": spec.name, "metric": spec.metric, "runs": records})
 
     with distributed.holding(output_dir):
-        distributed.by_main(open_plan)
-        told = _tables_once(listener if distributed.is_main() else silent, {run.name: run.arch for run in runs})
-        told("", 0, sum(run.steps for run in runs), None)
+        distributed.by_main(open_folder)
+        return Comparison(output_dir, _carry_out(planner, output_dir, data, spec, jobs, listener))
+
+
+def spt(
+    source: "str | Path | Raw | Recipe | None",
+    output_dir: str | os.PathLike,
+    *,
+    inits: Sequence[str] = SPT_INITS,
+    **options: Any,
+) -> Comparison:
+    """`compare` with the arms scratch, spt and scratch-tied, which also copies the best classifier to `best`.
+
+    Args:
+        source, output_dir, inits: As for `compare`.
+        options: All others of `compare`.
+
+    Raises:
+        HfLongSeqError: As `compare`.
+
+    Example:
+        >>> spt("demo", "runs/demo", seeds=[0, 1, 2], tiny=True).best.name
+        'best'
+    """
+    comparison = compare(source, output_dir, inits=inits, **options)
+    return replace(comparison, best=distributed.by_main(lambda: keep_best(comparison.output_dir)))
+
+
+def _carry_out(
+    planner: Planner, output_dir: Path, data: "DataCache", spec: TaskSpec, jobs: int, listener: Listener
+) -> dict[str, Any]:
+    """Do the runs of a plan: those that tune, if there are any, then those that are reported."""
+    told = listener if distributed.is_main() else silent
+    choices: Choices | None = None
+    for stage in ("tune", "report") if planner.axes.tune_seeds else ("report",):
+        if stage == "report" and planner.axes.tune_seeds:
+            choices = distributed.by_main(lambda: _choices(output_dir))
+        planner.runs.clear()
+        runs = planner.plan(choices)
+        records = [run.record() for run in runs]
+        plan = {"task": spec.name, "metric": spec.metric, "runs": records}
+        distributed.by_main(lambda plan=plan: run_folder.write_json(output_dir / PLAN, plan))
+        tell = _tables_once(told, {run.name: run.arch for run in runs})
+        tell("", 0, sum(run.steps for run in runs), None)
         # of several processes, one may fail alone, and the others would wait for it in the next run
-        work = Work(output_dir, {run.name: run for run in runs}, keep_going and distributed.count() == 1)
-        _do(work, [("train", run) for run in runs], jobs, told, data)
-        unscored = distributed.by_main(lambda: PlanResults(output_dir, records, spec.metric).unscored())
-        _do(work, [("score", work.runs[name]) for name in unscored], jobs, told, data)
-        return Comparison(output_dir, distributed.by_main(lambda: collect(output_dir, write=True)))
+        work = PlanWork(output_dir, {run.name: run for run in runs}, distributed.count() == 1)
+        _do(work, [("train", run) for run in runs], jobs, tell, data)
+    unscored = distributed.by_main(lambda: PlanResults(output_dir, records, spec.metric).unscored())
+    _do(work, [("score", work.runs[name]) for name in unscored], jobs, tell, data)
+    return distributed.by_main(lambda: collect(output_dir, write=True))
+
+
+def _choices(output_dir: Path) -> Choices:
+    """The grid point of each arm that the runs of the tuning seeds chose."""
+    plan = run_folder.read_json(output_dir / PLAN)
+    found = PlanResults(output_dir, plan["runs"], plan["metric"])
+    best = [found.best_point(group)[0] for group in found.groups()]
+    return {(run["arch"], run["init"], run["fraction"]): run["grid"] for run in best}
 
 
 class DataCache:
@@ -218,6 +225,7 @@ class DataCache:
 
     def __init__(self):
         self._loaded: dict[str, TaskData] = {}
+        self._flops: dict[str, float | None] = {}
 
     def load(self, section: DataSection, seed: int = 0) -> TaskData:
         key = repr((section, seed))
@@ -229,6 +237,27 @@ class DataCache:
         """Numbers of pretraining inputs and of labelled examples."""
         data = self.load(section)
         return len(data.pretrain), len(data.labelled)
+
+    def flops(self, recipe: Recipe, phase: str) -> float | None:
+        """Operations of training on one example, counted on the first batch as in a run."""
+        data, pretraining = self.load(recipe.data), phase == "pretrain"
+        section = getattr(recipe, phase)
+        micro = section.per_device_train_batch_size or max(1, section.global_batch_size // distributed.count())
+        rows = data.pretrain if pretraining else data.labelled
+        key = repr((recipe.model, recipe.data, recipe.pretrain if pretraining else None, min(micro, len(rows))))
+        if key not in self._flops:
+            config = build_config(recipe, data.spec, classifier=not pretraining)
+            head = pretraining_class(recipe.pretrain, data.spec) if pretraining else classifier_class(data.spec)
+            with torch.random.fork_rng():
+                model = build_model(head, config)
+            if pretraining:
+                collator = denoising_parts(recipe.pretrain, data.spec, seed=0)[1]
+            else:
+                collator = classification_parts(data.spec)[0]
+            device = torch.accelerator.current_accelerator() or torch.device("cpu")
+            batch = [rows[row] for row in range(min(micro, len(rows)))]
+            self._flops[key] = training_flops(model, collator, batch, device)
+        return self._flops[key]
 
 
 def check_models(runs: Sequence[Run], data: DataCache) -> None:
@@ -267,7 +296,7 @@ def _tables_once(listener: Listener, arch_of: Mapping[str, str]) -> Listener:
 
 
 @dataclass(frozen=True)
-class Work:
+class PlanWork:
     """What a process needs to know to do any run of a plan."""
 
     output_dir: Path
@@ -283,7 +312,6 @@ class Work:
         return self._failed(name) or bool(pretrained and self._failed(pretrained))
 
     def _failed(self, name: str) -> bool:
-        # `spt` has no failures that stay: what failed is tried again
         return self.keep_going and (self.folder(name) / FAILED).is_file()
 
     def perform(self, action: str, run: Run, data: DataCache, listener: Listener) -> None:
@@ -325,7 +353,7 @@ class Work:
         distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
 
 
-def _do(work: Work, tasks: list[tuple[str, Run]], jobs: int, listener: Listener, data: DataCache) -> None:
+def _do(work: PlanWork, tasks: list[tuple[str, Run]], jobs: int, listener: Listener, data: DataCache) -> None:
     if jobs == 1 or len(tasks) <= 1:
         for action, run in tasks:
             work.perform(action, run, data, listener)

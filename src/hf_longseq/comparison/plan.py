@@ -2,43 +2,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs a comparison consists of, what each is called, and which pretraining run serves which others.
 
-A plan is the product of architectures, initialisations, fractions of the training split, grid points and seeds:
+A plan is the product of architectures, arms (`inits.py`), fractions of the training split, grid points and seeds. Arms
+of an architecture differ in one thing only:
 
-    scratch        F supervised steps
-    spt            P steps of denoising the same inputs with the recipe's objective, then F supervised steps
-    spt-masked     the same with the masked objective
-    spt-causal     the same with the causal objective, and with a model that only looks back
-    scratch-tied   P + F supervised steps: what the labels alone make of the steps that pretraining took
-
-An arm that pretrains may have variants with other settings of pretraining: `spt-masked@span_length=16`,
-`spt-masked@pretrain_inputs=100`.
-
-`compute_tied` takes the P steps out of the F of every `spt` run instead, so that all runs take F steps.
+- every arm has a partner from scratch with the architecture that it is fine-tuned with; where that is another one
+  than the recipe's, the planner adds the partner, as `scratch@direction=one` beside `spt-causal@direction=one`;
+- `scratch-tied` takes as much as pretraining and fine-tuning of an arm do, in the quantity that it names; arms whose
+  budgets differ get a tied partner each, as `scratch-tied@max_steps=400` beside `spt@max_steps=400`;
+- all arms choose their best checkpoint among the same number of evaluations;
+- with `tune`, all arms choose among the same number of grid points, by seeds that no table reports.
 """
 
+import functools
 import hashlib
 import itertools
 import json
+import math
 import re
-import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.arguments import SECTIONS, DataSection, check_seed, convert, plain_scalar, section_options
-from hf_longseq.training.recipe import Raw, Recipe
-from hf_longseq.training.trainer_fields import is_trainer_field, trainer_fields
-
-# Arm -> its objective; None is that of the recipe.
-OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
-INITS = ("scratch", *OBJECTIVE_OF, "scratch-tied")
-SHORT_KEYS = {"lr": "learning_rate", "batch": "global_batch_size"}
-# Grid keys of pretraining that change how many steps it takes, and with them `scratch-tied`.
-BUDGET_KEYS = tuple(f"pretrain.{name}" for name in ("max_steps", "num_train_epochs", "global_batch_size"))
+from hf_longseq.comparison.budget import CountFlops, Spent, equal_evaluations, tied_steps, wanted_evaluations
+from hf_longseq.comparison.grid import grid_points, matters, with_point, with_settings
+from hf_longseq.comparison.inits import Init, plain, variant_fields
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.architectures import looking_back
+from hf_longseq.training.arguments import DataSection, check_seed
+from hf_longseq.training.recipe import Recipe
 
 # (name of an architecture or variant, objective or None) -> its settings
 Load = Callable[[str, "str | None"], Recipe]
+# architecture, arm, fraction -> the grid point that tuning chose
+Choices = Mapping[tuple[str, str, "float | None"], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -50,41 +46,45 @@ class Axes:
     seeds: tuple[int, ...]
     grid: Mapping[str, tuple] = field(default_factory=dict)
     train_fractions: tuple[float, ...] = ()
-    compute_tied: bool = False
+    tune_seeds: tuple[int, ...] = ()
 
     def __post_init__(self):
         for name in self.inits:
-            if plain(name) not in INITS:
-                raise HfLongSeqError(
-                    f"inits holds {name!r}{did_you_mean(name, INITS)}: choose from {', '.join(INITS)}."
-                )
-            init_settings(name)
+            Init.parse(name)
         if not self.archs or not self.seeds or not self.inits:
             raise HfLongSeqError("a comparison needs at least one architecture, one seed and one arm: name them.")
-        for name in ("archs", "inits", "seeds", "train_fractions"):
+        for name in ("archs", "inits", "seeds", "train_fractions", "tune_seeds"):
             values = list(getattr(self, name))
             if len(set(values)) < len(values):
                 raise HfLongSeqError(f"{name} {values} holds something that is named twice: name each once.")
-        for seed in self.seeds:
+        for seed in (*self.seeds, *self.tune_seeds):
             check_seed(seed)
+        if both := set(self.seeds) & set(self.tune_seeds):
+            raise HfLongSeqError(f"seed {min(both)} would both choose the settings and report them: use another.")
         for value in self.train_fractions:
             if not 0 < value <= 1:
                 raise HfLongSeqError(f"train_fractions holds {value}: give shares in (0, 1].")
         for key, values in self.grid.items():
             if not values or len(set(values)) < len(values):
                 raise HfLongSeqError(f"grid {key} is {list(values)}: give different values, separated by commas.")
-            if not any(_matters(key, self.grid, arch, init) for arch in self.archs for init in self.inits):
+            if not any(matters(key, self.grid, arch, init) for arch in self.archs for init in self.inits):
                 raise HfLongSeqError(
                     f"grid key {key!r} changes no run of {', '.join(self.archs)} from {', '.join(self.inits)}: leave "
                     "it out, or add the architecture or arm that it is for."
                 )
             self._refuse_undoing(key)
+            if key.startswith("model.") and "dropout" not in key and len(self.inits) > 1:
+                raise HfLongSeqError(
+                    f"grid key {key!r} would let each arm choose its own architecture: compare them as variants, "
+                    f"--arch NAME@{key.split('.')[-1]}=VALUE."
+                )
 
     def _refuse_undoing(self, key: str) -> None:
         """A variant names its setting in every table, so that no grid may give it another."""
         section, *path = key.split(".")
         for name in {"model": self.archs, "pretrain": self.inits}.get(section, ()):
-            if path[-1] in variant_fields(name) and (len(path) == 1 or path[0] == plain(name)):
+            fields = {} if plain(name) == "scratch-tied" else variant_fields(name)
+            if path[-1] in fields and (len(path) == 1 or path[0] == plain(name)):
                 raise HfLongSeqError(f"grid key {key!r} would undo what {name!r} says: leave one of the two out.")
 
 
@@ -92,7 +92,8 @@ class Axes:
 class Run:
     """One run of the plan, with the settings it is made with.
 
-    `fraction` is None where the plan has no fractions, and in pretraining that all fractions share.
+    `fraction` is None where the plan has no fractions, and in pretraining that all fractions share. The fields from
+    `tuning` on are described with the rows of `results.json`.
     """
 
     name: str
@@ -107,12 +108,18 @@ class Run:
     train_examples: int
     pretrained: str | None = None
     score_test: bool = False
+    tuning: bool = False
+    protocol: str | None = None
+    scratch: str | None = None
+    scratch_tied: tuple[str, ...] = ()
+    tie: str | None = None
 
     def record(self) -> dict[str, Any]:
         """What `plan.json` holds of a run."""
         fields = {name: value for name, value in vars(self).items() if name != "recipe"}
         objective = None if self.init.startswith("scratch") else self.recipe.pretrain.objective
-        return {**fields, "objective": objective, "identity": self.identity()}
+        subset_seed = self.recipe.data.subset_seed
+        return {**fields, "objective": objective, "subset_seed": subset_seed, "identity": self.identity()}
 
     def identity(self) -> str:
         """Hash of all that decides the outcome of the run; its name may be any other."""
@@ -126,151 +133,6 @@ def _changed(section: Any) -> dict[str, Any]:
     """What of a section is not at its default, so that options of later versions leave identities as they are."""
     default = asdict(type(section)())
     return {name: value for name, value in asdict(section).items() if value != default[name]}
-
-
-def parse_grid(words: Sequence[str] | Mapping[str, Sequence]) -> dict[str, tuple]:
-    """Read `lr=1e-3,5e-4 batch=16,64`, or a mapping of lists; the keys are checked.
-
-    Raises:
-        HfLongSeqError: For a word without "=", a key that no section has, or one named twice.
-    """
-    if isinstance(words, Mapping):
-        pairs = [(key, list(values)) for key, values in words.items()]
-    else:
-        pairs = []
-        for word in words:
-            key, equals, text = word.partition("=")
-            if not equals:
-                raise HfLongSeqError(f"--grid has {word!r}: write KEY=VALUE,VALUE, for example lr=1e-3,5e-4.")
-            pairs.append((key, [item for item in text.split(",") if item]))
-    grid: dict[str, tuple] = {}
-    for key, values in pairs:
-        kind = _kind_of(key)
-        if key in grid:
-            raise HfLongSeqError(f"grid key {key!r} is named twice: name it once, with all its values.")
-        grid[key] = tuple(convert(_scalar(value), kind, f"grid {key}") for value in values)
-    for short, name in SHORT_KEYS.items():
-        for section in ("finetune", "scratch"):
-            if short in grid and f"{section}.{name}" in grid:
-                raise HfLongSeqError(f"grid keys {short!r} and '{section}.{name}' name the same setting: keep one.")
-    return grid
-
-
-def _scalar(value: Any) -> Any:
-    words = {"none": None, "null": None, "true": True, "false": False}
-    return words.get(value.lower(), plain_scalar(value)) if isinstance(value, str) else value
-
-
-def _kind_of(key: str) -> Any:
-    """The type of a grid key's values, or an error that names the closest key."""
-    options = {
-        name: [option.name for option in section_options(SECTIONS[name])]
-        for name in ("pretrain", "finetune", "scratch")
-    }
-    known = [*SHORT_KEYS, *(f"{section}.{name}" for section, names in options.items() for name in names)]
-    section, _, name = key.partition(".")
-    if key in SHORT_KEYS:
-        section, name = "finetune", SHORT_KEYS[key]
-    elif section == "model" and name:
-        return Any  # the architecture's configuration checks it
-    elif key == "pretrain.objective":
-        raise HfLongSeqError("grid key 'pretrain.objective': compare objectives with --inits spt-masked,spt-causal.")
-    elif section == "data":
-        raise HfLongSeqError(f"grid key {key!r} changes the data: compare on the same data, or use --train_fractions.")
-    elif key not in known and section in options and is_trainer_field(name):
-        return trainer_fields()[name]
-    elif key not in known:
-        close = did_you_mean(key, SHORT_KEYS) or did_you_mean(key if name else f"finetune.{key}", known)
-        raise HfLongSeqError(
-            f"there is no grid key {key!r}{close}: use lr, batch, or SECTION.NAME with an option of model, pretrain, "
-            "finetune or scratch."
-        )
-    return typing.get_type_hints(SECTIONS[section])[name]
-
-
-def grid_points(grid: Mapping[str, tuple], arch: str, init: str) -> list[dict[str, Any]]:
-    """The points of the grid that make a difference to an arm of an architecture."""
-    keys = [key for key in grid if _matters(key, grid, arch, init)]
-    return [dict(zip(keys, values, strict=True)) for values in itertools.product(*(grid[key] for key in keys))]
-
-
-def _matters(key: str, grid: Mapping[str, tuple], arch: str, init: str) -> bool:
-    section, *path = key.split(".")
-    if section == "model":
-        return len(path) == 1 or path[0] == plain(arch)
-    if pretrains(init) or init == "pretrain":
-        return section == "pretrain" if init == "pretrain" else section != "scratch"
-    if section == "pretrain":
-        return init == "scratch-tied" and key in BUDGET_KEYS
-    return not (section == "finetune" and f"scratch.{path[0]}" in grid)
-
-
-def with_point(recipe: Recipe, point: Mapping[str, Any]) -> Recipe:
-    """The recipe with the settings of a grid point; those of fine-tuning also hold for runs from scratch."""
-    changes: dict[str, dict] = {}
-    for key, value in point.items():
-        section, *path = key.split(".")
-        name = SHORT_KEYS[key] if key in SHORT_KEYS else path[-1]
-        sections = ("finetune", "scratch") if key in SHORT_KEYS or section == "finetune" else (section,)
-        for where in sections:
-            changes.setdefault(where, {})[name] = value
-            if name == "global_batch_size" and (getattr(recipe, where).per_device_train_batch_size or 0) > value:
-                changes[where]["per_device_train_batch_size"] = value  # a smaller step fits where a larger one did
-    return with_settings(recipe, changes)
-
-
-def with_settings(recipe: Recipe, changes: Raw) -> Recipe:
-    """The recipe with some settings changed, checked anew."""
-    return Recipe.load(recipe, changes, arch=recipe.model.arch) if changes else recipe
-
-
-def plain(label: str) -> str:
-    """The architecture or arm of a variant: `s4` of `s4@init_normal=0.1`."""
-    return label.split("@")[0]
-
-
-def variant_fields(label: str) -> dict[str, Any]:
-    """The settings that a variant changes: those of the model section for `s4@init_normal=0.1@bidirectional=false`."""
-    fields = {}
-    for word in label.split("@")[1:]:
-        name, equals, text = word.partition("=")
-        if not name or not equals or name in fields:
-            raise HfLongSeqError(f"variant {label!r}: write NAME@FIELD=VALUE, each field once, as s4@init_normal=0.1.")
-        fields[name] = _scalar(text)
-    return fields
-
-
-def pretrains(init: str) -> bool:
-    """Whether an arm begins with self-pretraining."""
-    return plain(init) in OBJECTIVE_OF
-
-
-def objective_of(init: str) -> str | None:
-    """The objective that an arm names; None for the recipe's, and for arms without pretraining."""
-    return OBJECTIVE_OF.get(plain(init))
-
-
-def init_settings(init: str) -> Raw:
-    """What the variant of an arm changes: options of pretraining, or the number of inputs that it reads.
-
-    Raises:
-        HfLongSeqError: If the arm does not pretrain, or pretraining has no such option.
-    """
-    fields = variant_fields(init)
-    if fields and not pretrains(init):
-        raise HfLongSeqError(
-            f"inits holds {init!r}: only arms that pretrain have variants, as spt-masked@span_length=8."
-        )
-    known = [option.name for option in section_options(SECTIONS["pretrain"]) if option.name != "objective"]
-    changes: dict[str, dict] = {}
-    for name, value in fields.items():
-        if name not in (*known, "pretrain_inputs") and not is_trainer_field(name):
-            raise HfLongSeqError(
-                f"inits holds {init!r}, and {name} is no option of pretraining"
-                f"{did_you_mean(name, [*known, 'pretrain_inputs'])}: see `hf-longseq pretrain --help`."
-            )
-        changes.setdefault("data" if name == "pretrain_inputs" else "pretrain", {})[name] = value
-    return changes
 
 
 def fraction_of(section: DataSection, fraction: float | None, num_train_examples: int) -> DataSection:
@@ -288,6 +150,25 @@ def fraction_of(section: DataSection, fraction: float | None, num_train_examples
     return replace(section, train_fraction=fraction * whole)
 
 
+@dataclass(frozen=True)
+class Arm:
+    """An arm of an architecture, before its data and grid points.
+
+    Attributes:
+        label: Its name in tables.
+        recipe: Its settings, with the model that is fine-tuned.
+        init: The words that it comes from.
+        partner: Label of the arm from scratch with the same model.
+        tied_to: Of `scratch-tied`, the arm whose budget it has.
+    """
+
+    label: str
+    recipe: Recipe
+    init: Init
+    partner: str
+    tied_to: "Arm | None" = None
+
+
 class Planner:
     """Builds the runs of a plan.
 
@@ -297,6 +178,7 @@ class Planner:
         count: Gives for a data section the numbers of pretraining inputs and of labelled examples.
         num_train_examples: Size of the whole training split.
         names: Names that runs of an earlier, smaller plan in the same folder have, by identity.
+        flops: Counts operations, for `scratch-tied@flops`.
     """
 
     def __init__(
@@ -306,72 +188,179 @@ class Planner:
         count: Callable[[DataSection], tuple[int, int]],
         num_train_examples: int,
         names: Mapping[str, str] | None = None,
+        flops: CountFlops = lambda recipe, phase: None,
     ):
         self.axes = axes
         self.load = load
         self.count = count
         self.num_train_examples = num_train_examples
         self.names = dict(names or {})
+        self.flops = flops
         self.runs: dict[str, Run] = {}
 
-    def plan(self) -> list[Run]:
-        """All runs, each after the one it starts from."""
-        axes = self.axes
-        fractions = axes.train_fractions or (None,)
-        for seed, fraction, arch in itertools.product(axes.seeds, fractions, axes.archs):
-            for init in axes.inits:
-                points = grid_points(axes.grid, arch, init)
-                for point in points:
-                    self._add_arm(arch, init, seed, fraction, point, score_test=len(points) == 1)
+    def plan(self, choices: Choices | None = None) -> list[Run]:
+        """All runs, each after the one it starts from; with `tune_seeds`, those of `seeds` by the choices made.
+
+        Of an arm that `choices` does not name, the first point is taken; without `choices`, none is.
+        """
+        fractions = self.axes.train_fractions or (None,)
+        for seed, fraction, arch in itertools.product(self.axes.tune_seeds, fractions, self.axes.archs):
+            self._add_arms(arch, fraction, seed, tuning=True)
+        if choices is not None or not self.axes.tune_seeds:
+            for seed, fraction, arch in itertools.product(self.axes.seeds, fractions, self.axes.archs):
+                self._add_arms(arch, fraction, seed, choices=choices)
         return list(self.runs.values())
 
-    def _add_arm(self, arch: str, init: str, seed: int, fraction: float | None, point: dict, score_test: bool):
-        recipe = with_point(with_settings(self.load(arch, objective_of(init)), init_settings(init)), point)
-        whole = recipe.data
-        recipe = replace(recipe, data=fraction_of(whole, fraction, self.num_train_examples))
-        labelled = self.count(recipe.data)[1]
-        pretraining = self._pretraining(arch, init, seed, fraction, point, recipe, whole)
-        if pretrains(init) and "scratch-tied" in self.axes.inits:
-            self._refuse_untied(pretraining, init, fraction, point)
-        section = "finetune" if pretrains(init) else "scratch"
-        steps = getattr(recipe, section).steps(labelled)
-        if init == "scratch-tied":
-            steps += pretraining.steps
-        elif self.axes.compute_tied and pretrains(init):
-            if steps <= pretraining.steps:
-                raise HfLongSeqError(
-                    f"compute_tied takes the {pretraining.steps} steps of pretraining out of the {steps} of "
-                    f"fine-tuning of {arch}, and none is left: pretrain for fewer steps, or fine-tune for more."
-                )
-            steps -= pretraining.steps
-        if init == "scratch-tied" or (self.axes.compute_tied and pretrains(init)):
-            recipe = replace(recipe, **{section: replace(getattr(recipe, section), max_steps=steps)})
-        started = self._add(pretraining) if pretrains(init) else None
-        several = {key: value for key, value in point.items() if len(self.axes.grid[key]) > 1}
-        name = "-".join([slug(arch), slug(init), *self._parts(fraction, several), f"s{seed}"])
-        run = Run(name, "finetune", arch, init, seed, fraction, point, recipe, steps, labelled)
-        self._add(replace(run, pretrained=started, score_test=score_test))
+    def _add_arms(
+        self, arch: str, fraction: float | None, seed: int, tuning: bool = False, choices: Choices | None = None
+    ) -> None:
+        arms = list(self._arms(arch, fraction, seed))
+        points = {arm.label: self._points(arch, arm) for arm in arms}
+        if self.axes.tune_seeds and len({len(found) for found in points.values()}) > 1:
+            sizes = ", ".join(f"{label} {len(found)}" for label, found in points.items())
+            raise HfLongSeqError(f"the arms of {arch} would choose among grids of different sizes ({sizes}): give "
+                                 "all the same keys, lr and batch.")  # fmt: skip
+        steps = {
+            arm.label: [self._steps(arm, arch, point, fraction, seed) for point in points[arm.label]] for arm in arms
+        }
+        whole = self._at(self.load(arch, None), {}, fraction, seed)
+        wanted = wanted_evaluations(whole, whole.finetune.steps(self.count(whole.data)[1]))
+        evaluations = equal_evaluations(wanted, itertools.chain(*steps.values()))
+        labels = {arm.label for arm in arms}
+        for arm in arms:
+            tied = tuple(other.label for other in arms if other.tied_to and self._is_tied(other, arm, fraction, seed))
+            partner = arm.partner if arm.partner in labels and arm.partner != arm.label else None
+            for point, count in zip(points[arm.label], steps[arm.label], strict=True):
+                if choices is not None and point != choices.get((arch, arm.label, fraction), points[arm.label][0]):
+                    continue
+                single = len(points[arm.label]) == 1 or choices is not None
+                run = self._run(arm, arch, point, fraction, seed, count, math.ceil(count / evaluations))
+                self._add(replace(run, score_test=single and not tuning, tuning=tuning, scratch=partner,
+                                  scratch_tied=tied, tie=arm.init.tie))  # fmt: skip
 
-    def _refuse_untied(self, pretraining: Run, init: str, fraction: float | None, point: dict) -> None:
-        """`scratch-tied` can have the steps of one pretraining only: that of the recipe."""
-        arch, recipe = pretraining.arch, with_point(self.load(pretraining.arch, None), point)
-        whole, recipe = recipe.data, replace(recipe, data=fraction_of(recipe.data, fraction, self.num_train_examples))
-        added = self._pretraining(arch, "scratch-tied", pretraining.seed, fraction, point, recipe, whole).steps
-        if added != pretraining.steps:
-            raise HfLongSeqError(
-                f"inits holds {init!r}, which pretrains {arch} for {pretraining.steps} steps, beside 'scratch-tied', "
-                f"which adds {added}: leave one of them out, or give the steps to all arms (pretrain.max_steps)."
-            )
+    def _arms(self, arch: str, fraction: float | None, seed: int) -> Iterator[Arm]:
+        """The arms that are asked for, and the partners from scratch that they need."""
+        base = self.load(arch, None)
+        inits = [Init.parse(label) for label in self.axes.inits]
+        pretrained = [self._pretrained_arm(arch, base, init) for init in inits if init.pretrains]
+        for init in inits:
+            if init.pretrains:
+                yield next(arm for arm in pretrained if arm.label == init.label)
+            elif init.name == "scratch":
+                models = {"scratch": base.model, **{arm.partner: arm.recipe.model for arm in pretrained}}
+                for label, model in models.items():
+                    yield Arm(label, replace(base, model=model), init, label)
+            else:
+                yield from self._tied_arms(arch, base, init, pretrained, fraction, seed)
 
-    def _pretraining(self, arch, init, seed, fraction, point, recipe: Recipe, whole: DataSection) -> Run:
-        """The run that an arm starts from (for `scratch-tied`, whose steps it adds)."""
-        mine = {key: value for key, value in point.items() if _matters(key, self.axes.grid, arch, "pretrain")}
+    def _pretrained_arm(self, arch: str, base: Recipe, init: Init) -> Arm:
+        recipe = with_settings(self.load(arch, init.objective), init.changes)
+        if init.direction:
+            recipe = _directed(recipe, init)
+        fields, own = base.model.fields, recipe.model.fields
+        changed = {name: value for name, value in own.items() if name not in fields or fields[name] != value}
+        words = [f"{name}={value}" for name, value in changed.items()]
+        if fields.get("bidirectional") and not own.get("bidirectional"):
+            words = ["direction=one", *(word for word in words if not word.startswith(("bidirectional", "ema_trunc")))]
+        return Arm(init.label, recipe, init, "@".join(["scratch", *words]))
+
+    def _tied_arms(
+        self, arch: str, base: Recipe, init: Init, pretrained: list[Arm], fraction: float | None, seed: int
+    ) -> Iterator[Arm]:
+        """A tied arm for each model and budget of the arms that pretrain; without such, for the recipe's own."""
+        found: dict[str, Arm] = {}
+        for arm in pretrained or [Arm("spt", base, Init.parse("spt"), "scratch")]:
+            recipe = replace(base, model=arm.recipe.model)
+            words = arm.partner.split("@")[1:]
+            tied = Arm("@".join([init.label, *words]), recipe, init, arm.partner, arm)
+            if any(self._is_tied(other, arm, fraction, seed) for other in found.values()):
+                continue
+            if tied.label in found:
+                own = [word for word in arm.label.split("@")[1:] if not word.startswith("direction=")]
+                own = own or [f"objective={arm.recipe.pretrain.objective}"]
+                tied = replace(tied, label="@".join([tied.label, *own]))
+            found[tied.label] = tied
+        yield from found.values()
+
+    def _is_tied(self, tied: Arm, arm: Arm, fraction: float | None, seed: int) -> bool:
+        """Whether an arm from scratch has the model and the budget of another arm."""
+        if not arm.init.pretrains or tied.partner != arm.partner:
+            return False
+        amounts = [self._spent(one, {}, fraction, seed).of(tied.init.tie, self.flops) for one in (tied.tied_to, arm)]
+        return None not in amounts and math.isclose(*amounts, rel_tol=0.005)
+
+    @functools.cached_property
+    def _grids(self) -> dict[str, Mapping[str, tuple]]:
+        """The grid of each architecture; tuning without learning rates tries those near the recipes' own."""
+        return {arch: self._grid_of(arch) for arch in self.axes.archs}
+
+    def _grid_of(self, arch: str) -> Mapping[str, tuple]:
+        named = {"lr", "finetune.learning_rate", "scratch.learning_rate"} & set(self.axes.grid)
+        if not self.axes.tune_seeds or named:
+            return self.axes.grid
+        recipes = [self.load(arch, Init.parse(label).objective) for label in self.axes.inits]
+        own = {getattr(recipe, section).learning_rate for recipe in recipes for section in ("finetune", "scratch")}
+        middle = self.load(arch, None).finetune.learning_rate
+        near = {float(f"{factor * middle:.2g}") for factor in (1 / 3, 3)}
+        return {"lr": tuple(sorted(own | near)), **self.axes.grid}
+
+    def _points(self, arch: str, arm: Arm) -> list[dict[str, Any]]:
+        return grid_points(self._grids[arch], arch, arm.label)
+
+    def _at(self, recipe: Recipe, point: dict, fraction: float | None, seed: int) -> Recipe:
+        """The recipe at a grid point, on a fraction of the labels, with the labelled subset of a seed."""
+        recipe = with_point(recipe, point)
+        data = fraction_of(recipe.data, fraction, self.num_train_examples)
+        return replace(recipe, data=_seeded(data, seed))
+
+    def _spent(self, arm: Arm, point: dict, fraction: float | None, seed: int) -> Spent:
+        recipe = self._at(arm.recipe, point, fraction, seed)
+        inputs, labels = self.count(recipe.data)
+        return Spent(recipe, recipe.pretrain.steps(inputs), recipe.finetune.steps(labels), labels)
+
+    def _steps(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int) -> int:
+        """Supervised steps of an arm at a grid point."""
+        spent = self._spent(arm, point, fraction, seed)
+        if arm.init.pretrains:
+            return spent.finetune_steps
+        scratch_steps = spent.recipe.scratch.steps(spent.labels)
+        if arm.tied_to is None:
+            return scratch_steps
+        points = self._points(arch, arm.tied_to)
+        spents = [self._spent(arm.tied_to, one, fraction, seed) for one in points]
+        return tied_steps(arm.init.tie, spents, spent.recipe, scratch_steps, arm.label, self.flops)
+
+    def _run(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int, steps: int, every: int) -> Run:
+        """The supervised run of an arm, after its pretraining has been added to the plan."""
+        recipe = self._at(arm.recipe, point, fraction, seed)
+        inputs, labels = self.count(recipe.data)
+        section = "finetune" if arm.init.pretrains else "scratch"
+        budget = {"max_steps": steps} if arm.tied_to else {}
+        recipe = replace(recipe, **{section: replace(getattr(recipe, section), eval_steps=every, **budget)})
+        pretrained = protocol = None
+        if arm.init.pretrains:
+            pretrained = self._add(self._pretraining(arm, arch, point, fraction, seed))
+            scarce = "data scarce" if labels < self.num_train_examples else "full"
+            protocol = "labels scarce" if inputs > labels else scarce
+        several = {key: value for key, value in point.items() if len(self._grids[arch][key]) > 1}
+        name = "-".join([slug(arch), slug(arm.label), *self._parts(fraction, several), f"s{seed}"])
+        return Run(name, "finetune", arch, arm.label, seed, fraction, point, recipe, steps, labels, pretrained,
+                   protocol=protocol)  # fmt: skip
+
+    def _pretraining(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int) -> Run:
+        """The run that an arm starts from."""
+        mine = {key: value for key, value in point.items() if matters(key, self._grids[arch], arch, "pretrain")}
+        recipe = self._at(arm.recipe, point, fraction, seed)
         if recipe.data.pretrain_inputs != "subset":  # the same inputs for every fraction
-            recipe, fraction = replace(recipe, data=whole), None
+            recipe, fraction = replace(recipe, data=_seeded(arm.recipe.data, seed)), None
+        objective, model = recipe.pretrain.objective, recipe.model
+        if objective == "causal" and arm.init.direction != "both":  # the same run for all that is fine-tuned of it
+            recipe = replace(recipe, model=replace(model, fields=looking_back(model.arch, model.fields)))
         inputs = self.count(recipe.data)[0]
-        several = {key: value for key, value in mine.items() if len(self.axes.grid[key]) > 1}
-        marked = plain(init) != "spt" and recipe.pretrain.objective == "causal"
-        words = [slug(arch), "pretrain", *(["causal"] if marked else []), *map(slug, init.split("@")[1:])]
+        several = {key: value for key, value in mine.items() if len(self._grids[arch][key]) > 1}
+        marked = arm.init.name != "spt" and objective == "causal"
+        own = [slug(word) for word in arm.label.split("@")[1:] if word != "direction=one"]
+        words = [slug(arch), "pretrain", *(["causal"] if marked else []), *own]
         words += [*self._parts(fraction, several), f"s{seed}"]
         steps = recipe.pretrain.steps(inputs)
         return Run("-".join(words), "pretrain", arch, "pretrain", seed, fraction, mine, recipe, steps, inputs)
@@ -393,6 +382,25 @@ class Planner:
                 f"two different runs would be called {name}: use a new output_dir, or name the architectures apart."
             )
         return name
+
+
+def _seeded(data: DataSection, seed: int) -> DataSection:
+    return replace(data, subset_seed=seed) if data.subset_seed == "run" else data
+
+
+def _directed(recipe: Recipe, init: Init) -> Recipe:
+    """The recipe of an arm that names a direction."""
+    if recipe.pretrain.objective != "causal":
+        raise HfLongSeqError(f"inits holds {init.label!r}, but the recipe pretrains masked: write spt-causal.")
+    if not recipe.model.fields.get("bidirectional"):
+        raise HfLongSeqError(
+            f"inits holds {init.label!r}, but {recipe.model.arch} is one-directional here already: leave direction "
+            "out, or set model.bidirectional to true."
+        )
+    if init.direction == "both":
+        return with_settings(recipe, {"pretrain": {"direction": "both"}})
+    fields = looking_back(recipe.model.arch, recipe.model.fields)
+    return replace(recipe, model=replace(recipe.model, fields=fields))
 
 
 def slug(text: str) -> str:

@@ -10,7 +10,9 @@ import functools
 from pathlib import Path
 
 from hf_longseq import recipes as shipped
-from hf_longseq.comparison.plan import Axes, Load, objective_of, plain, variant_fields, with_settings
+from hf_longseq.comparison.grid import with_settings
+from hf_longseq.comparison.inits import Init, plain, variant_fields
+from hf_longseq.comparison.plan import Axes, Load
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
@@ -21,10 +23,12 @@ from hf_longseq.training.recipe import Raw, Recipe, architectures_of, joint_sett
 Bases = dict[tuple[str, "str | None"], Recipe]
 
 
-def recipe_loader(source: "str | Path | Raw | None", overrides: Raw | None, tiny: bool) -> tuple[Load, list[str]]:
+def recipe_loader(
+    source: "str | Path | Raw | Recipe | None", overrides: Raw | None, tiny: bool
+) -> tuple[Load, list[str]]:
     """How to get the recipe of an architecture, and the architectures that the recipe or the overrides name."""
     overrides = overrides or {}
-    raw = read_recipe(source)
+    raw = source.to_dict() if isinstance(source, Recipe) else read_recipe(source)
     task = (overrides.get("data") or {}).get("task")
 
     @functools.cache
@@ -61,23 +65,23 @@ def shipped_recipe(task: str, name: str) -> tuple[str, Raw]:
     return name, {"data": read_recipe(others[0]).get("data") or {}} if others else {}
 
 
-def run_section(command: str, axes: Axes) -> Raw:
+def run_section(axes: Axes) -> Raw:
     """What `resolved.yaml` says of the plan."""
-    section = {"phase": command, "seeds": list(axes.seeds), "inits": list(axes.inits)}
-    if command == "spt":
-        return section
     return {
-        **section,
+        "phase": "compare",
         "archs": list(axes.archs),
+        "inits": list(axes.inits),
+        "seeds": list(axes.seeds),
+        "tune": bool(axes.tune_seeds),
+        "tune_seeds": list(axes.tune_seeds),
         "grid": {key: list(values) for key, values in axes.grid.items()},
         "train_fractions": list(axes.train_fractions),
-        "compute_tied": axes.compute_tied,
     }
 
 
 def base_recipes(axes: Axes, load: Load) -> Bases:
     """The recipe of each architecture and objective of the plan, all on the same data."""
-    objectives = dict.fromkeys([None, *map(objective_of, axes.inits)])
+    objectives = dict.fromkeys([None, *(Init.parse(label).objective for label in axes.inits)])
     bases = {(arch, objective): load(arch, objective) for arch in axes.archs for objective in objectives}
     section = bases_data(bases)
     if any(recipe.data != section for recipe in bases.values()):
@@ -109,14 +113,14 @@ def admit_extension(output_dir: Path, settings: Raw, bases: Bases) -> None:
     for name in ("seeds", "inits", "archs", "train_fractions"):
         if not set(old.get(name) or []) <= set(new.get(name) or []):
             return
-    if old.get("compute_tied") != new.get("compute_tied"):
+    if (old.get("tune_seeds") or []) != new["tune_seeds"]:
         return
     if any(not set(values) <= set(new["grid"].get(key, values)) for key, values in (old.get("grid") or {}).items()):
         return
     known = old.get("archs") or architectures_of(found)
     if not set(known) <= {arch for arch, _ in bases}:
         return
-    used = dict.fromkeys([None, *map(objective_of, old.get("inits") or [])])
+    used = dict.fromkeys([None, *(Init.parse(label).objective for label in old.get("inits") or [])])
     pairs = [(arch, objective) for arch in known for objective in used]
     try:  # an option that this version has and an earlier one had not is at its default there
         load, _ = recipe_loader(found, None, tiny=False)

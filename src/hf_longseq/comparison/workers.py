@@ -21,16 +21,16 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.progress import Listener, quiet_libraries
 
 if TYPE_CHECKING:
-    from hf_longseq.comparison.execute import DataCache, Work
+    from hf_longseq.comparison.execute import DataCache, PlanWork
     from hf_longseq.comparison.plan import Run
 
 # Set in each worker by `_start_worker`; a queue reaches a spawned process only through its initialiser.
 _reports = None
-_work: "Work | None" = None
+_work: "PlanWork | None" = None
 _data: "DataCache | None" = None
 
 
-def run_in_processes(work: "Work", tasks: "list[tuple[str, Run]]", jobs: int, listener: Listener) -> None:
+def run_in_processes(work: "PlanWork", tasks: "list[tuple[str, Run]]", jobs: int, listener: Listener) -> None:
     """Do the tasks of a plan, `jobs` at a time; a failure that is not the run's own stops the rest and is raised.
 
     A run waits for the one it starts from. Of those that may start, pretraining comes first, for others wait for it,
@@ -109,7 +109,7 @@ def _relay(reports, listener: Listener, stop: threading.Event) -> None:
                 return
 
 
-def _start_worker(reports, devices, threads: int, work: "Work") -> None:
+def _start_worker(reports, devices, threads: int, work: "PlanWork") -> None:
     global _reports, _work, _data
     device = devices.get()
     if device is not None:  # before CUDA is used for the first time

@@ -146,6 +146,13 @@ def tiny_fields(arch: str) -> dict[str, Any]:
     return {name: value for name, value in sizes.items() if name in known}
 
 
+def looking_back(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The model fields of the same architecture in one direction; MEGA's truncation is for two."""
+    if is_hf(arch):
+        return {name: value for name, value in fields.items() if name not in ("bidirectional", "direction_join")}
+    return {**fields, "bidirectional": False, **({"ema_truncation": None} if "ema_truncation" in fields else {})}
+
+
 @functools.cache
 def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> "PreTrainedConfig":
     """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller.

@@ -124,11 +124,13 @@ class PhaseSection:
     trainer: dict = option({}, "other fields of transformers' TrainingArguments")
 
     section = "phase"
+    fewest_steps = 1
 
     def __post_init__(self):
         sizes = ("global_batch_size", "per_device_train_batch_size", "per_device_eval_batch_size")
-        for name in ("max_steps", "eval_steps", *sizes):
+        for name in ("eval_steps", *sizes):
             require(self, self.section, name, 1)
+        require(self, self.section, "max_steps", self.fewest_steps)
         for name in (
             "learning_rate",
             "ssm_learning_rate",
@@ -171,6 +173,7 @@ class PretrainSection(PhaseSection):
     num_levels: int | None = option(None, "levels for cross-entropy on values, 0 for L1 (default: the task's)")
 
     section = "pretrain"
+    fewest_steps = 0  # the control that leaves the weights as they are
 
     def __post_init__(self):
         super().__post_init__()

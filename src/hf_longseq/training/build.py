@@ -34,7 +34,7 @@ from hf_longseq.data.unlabelled import INPUTS, read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
-from hf_longseq.training.architectures import config_class_of, is_hf
+from hf_longseq.training.architectures import config_class_of, is_hf, looking_back
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.recipe import Recipe
@@ -154,7 +154,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
     Args:
         recipe: Settings.
         spec: The task.
-        classifier: For fine-tuning; else for pretraining. Makes no difference to our own architectures.
+        classifier: For fine-tuning; else for pretraining, which with the causal objective looks back only.
     """
     if classifier and spec.problem_type is None:
         raise HfLongSeqError(
@@ -165,7 +165,8 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         from hf_longseq.training import hf_architectures
 
         return hf_architectures.build_config(recipe, spec, classifier, num_levels(recipe.pretrain, spec))
-    fields = dict(recipe.model.fields)
+    fields, objective = recipe.model.fields, recipe.pretrain.objective
+    fields = looking_back(recipe.model.arch, fields) if objective == "causal" and not classifier else dict(fields)
     if spec.modality == "tokens":
         fields |= {"input_type": "tokens", "vocab_size": spec.vocab_size}
     else:
@@ -179,7 +180,8 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         "pad_token_id": spec.pad_token_id,
         "mask_token_id": spec.mask_token_id,
         "eos_token_id": spec.eos_token_id,
-        "pretraining_objective": recipe.pretrain.objective,
+        # with its mask opened, a classifier is no longer one of the causal kind
+        "pretraining_objective": "masked" if fields["bidirectional"] else objective,
         "pair_classification": spec.pair,
         "problem_type": spec.problem_type,
         "id2label": dict(enumerate(names)),

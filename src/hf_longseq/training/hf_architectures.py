@@ -37,6 +37,7 @@ from hf_longseq.training.architectures import (
     base_class,
     base_config,
     is_hf,
+    looking_back,
     weights_source,
 )
 from hf_longseq.training.recipe import Recipe
@@ -88,6 +89,8 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
             "model.pretrained to false."
         )
     config = trunk_config(recipe, spec)
+    if recipe.pretrain.objective == "causal" and not classifier:  # only what is fine-tuned of it reads both ways
+        fields = looking_back(arch, fields)
     both_ways = bool(fields.get("bidirectional"))
     _check_trunk(arch, config, spec, both_ways)
     if not classifier:
@@ -113,7 +116,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
     own = {"input_type": spec.modality, "pad_token_id": spec.pad_token_id, "pair_classification": spec.pair}
     if spec.modality == "values":
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
-    own |= {"pretraining_objective": recipe.pretrain.objective}
+    own |= {"pretraining_objective": "masked" if both_ways else recipe.pretrain.objective}
     own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
     try:
         return AdapterConfig(backbone_config=config, **own, **labels)

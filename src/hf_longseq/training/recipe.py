@@ -118,8 +118,8 @@ class Recipe:
             raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
         recipe.data.options = loader_options(recipe.data.task, recipe.data.options)
         fields = check_model_fields(arch, recipe.model.fields)
-        # A masked model sees both sides unless told otherwise; a causal one must not.
-        own = {} if is_hf(arch) else {"bidirectional": recipe.pretrain.objective == "masked"}
+        # The model section describes the fine-tuned model; causal pretraining makes it look back only (`build.py`).
+        own = {} if is_hf(arch) else {"bidirectional": True}
         recipe.model.fields = {**own, **fields}
         return recipe
 

@@ -193,7 +193,8 @@ def _transferred(report: TransferReport | None) -> dict[str, Any]:
     """What `metrics.json` says of weights that were taken over."""
     if report is None:
         return {}
-    return {"transfer": {"loaded": len(report.loaded), "new": report.new, "dropped": report.dropped}}
+    forward = {"forward": report.forward} if report.forward else {}
+    return {"transfer": {"loaded": len(report.loaded), **forward, "new": report.new, "dropped": report.dropped}}
 
 
 def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
@@ -335,7 +336,10 @@ def _train(
     trainer.remove_callback(PrinterCallback)
     try:
         with stop:
-            trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
+            if job.steps:
+                trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
+            else:  # the control of a pretraining that leaves the weights as they are
+                trainer.evaluate()
         if job.test is None or not job.score_test:
             return trainer, None
         return trainer, metrics_without_prefix(trainer.evaluate(job.test, metric_key_prefix="test"), "test")
@@ -358,7 +362,7 @@ def _result(
         "metric": job.metric,
         "validation": best_validation(trainer),
         **({} if test_metrics is None else {"test": test_metrics}),
-        "best_step": trainer.state.best_global_step,
+        "best_step": trainer.state.best_global_step or 0,
         "steps": job.steps,
         "train_examples": len(job.train),
         "examples_seen": examples_seen,
@@ -418,7 +422,7 @@ def _chance(job: _Job, result: dict[str, Any]) -> dict[str, Any]:
 def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:
     """Validation metrics of the checkpoint that was chosen."""
     for entry in trainer.state.log_history:
-        if entry["step"] == trainer.state.best_global_step and "eval_loss" in entry:
+        if entry["step"] == (trainer.state.best_global_step or 0) and "eval_loss" in entry:
             return metrics_without_prefix(entry, "eval")
     return {}
 

@@ -6,12 +6,16 @@ The rule: everything of the trunk is loaded, only the classifier is new, only th
 Anything else is an error, for a silent mismatch would turn "pretrained" into "partly from scratch". It holds for
 architectures of transformers as well: their trunk is the base model, and the head what stands around it. Their pooler
 belongs to the head, for pretraining does not have it.
+
+A causally pretrained trunk may become a bidirectional classifier. Of attention the mask opens and every tensor is
+loaded. State-space parameters that exist once per direction (S4, DLR, LRU, S5, MEGA) are loaded into the forward
+direction. Whatever is new starts with the numbers that a model from scratch has at the same seed.
 """
 
 import contextlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,10 @@ HEAD_FIELDS = frozenset(
     "pretraining_objective dropout tied_dropout attention_dropout initializer_range use_cache tie_word_embeddings "
     "architectures auto_map transformers_version dtype _name_or_path max_position_embeddings".split()
 )
+# Parameters with a part per direction, the forward one first along axis 0.
+PER_DIRECTION = frozenset("output_C mode_weight_W damping_delta decay_alpha input_beta output_gamma".split())
+# Fields that say how far a model looks ahead: a causal checkpoint may be opened.
+DIRECTION_FIELDS = ("bidirectional", "direction_join", "ema_truncation")
 ADAPTER = "longseq_adapter"
 
 
@@ -39,17 +47,24 @@ ADAPTER = "longseq_adapter"
 class TransferReport:
     """Names of the tensors that a classifier took over, started afresh, and left behind.
 
-    `commit` is that of the repository they came from, if it was one.
+    Attributes:
+        loaded: Taken over whole.
+        new: As in a model from scratch.
+        dropped: In the checkpoint only.
+        forward: Taken over in the forward direction; the backward one is as in a model from scratch.
+        commit: That of the repository they came from, if it was one.
     """
 
     loaded: tuple[str, ...]
     new: tuple[str, ...]
     dropped: tuple[str, ...]
+    forward: tuple[str, ...] = ()
     commit: str | None = None
 
     def __str__(self) -> str:
+        forward = f"; loaded in the forward direction: {', '.join(self.forward)}" if self.forward else ""
         return (
-            f"loaded {len(self.loaded)} tensors; new: {', '.join(self.new) or 'none'}; "
+            f"loaded {len(self.loaded)} tensors{forward}; new: {', '.join(self.new) or 'none'}; "
             f"dropped: {', '.join(self.dropped) or 'none'}"
         )
 
@@ -87,12 +102,35 @@ def load_pretrained_classifier(
     else:
         compare_configs(checkpoint, pretrained, config)
     stored = tensor_names(checkpoint)
-    if of_transformers:
-        model = auto_class.from_config(config)
-        return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
-    with _quiet(f"init_from {checkpoint} does not fit the model"):
-        model = auto_class.from_pretrained(checkpoint, config=config, dtype="float32", **SAFELY)
-    return model, compare_tensors(checkpoint, stored, set(model.state_dict()))
+    # built as from scratch, so that what is not loaded is what scratch begins with
+    model = auto_class.from_config(config)
+    with torch.random.fork_rng(devices=[]):
+        if of_transformers:
+            return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
+        directed = {name: getattr(pretrained, name) for name in DIRECTION_FIELDS if hasattr(pretrained, name)}
+        as_pretrained = type(config).from_dict({**config.to_dict(), **directed})
+        with _quiet(f"init_from {checkpoint} does not fit the model"):
+            given = auto_class.from_pretrained(checkpoint, config=as_pretrained, dtype="float32", **SAFELY)
+    return model, _take_over(model, given, compare_tensors(checkpoint, stored, set(given.state_dict())))
+
+
+def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: TransferReport) -> TransferReport:
+    """Copy what `given` has loaded into `model`, which may see more than `given` does."""
+    own, tensors = model.state_dict(), given.state_dict()
+    loaded, forward = [], []
+    for name, tensor in own.items():
+        # a reverse trunk of its own starts from the weights of the forward one
+        source = name if name in tensors else name.replace("model.backbone_reverse.", "model.backbone.", 1)
+        if source not in found.loaded:
+            continue
+        if tensor.shape == tensors[source].shape:
+            tensor.copy_(tensors[source])
+            loaded.append(name)
+        elif name.rsplit(".", 1)[-1] in PER_DIRECTION:
+            tensor[: len(tensors[source])].copy_(tensors[source])
+            forward.append(name)
+    new = own.keys() - {*loaded, *forward}
+    return replace(found, loaded=tuple(sorted(loaded)), new=tuple(sorted(new)), forward=tuple(sorted(forward)))
 
 
 @contextlib.contextmanager
@@ -202,7 +240,10 @@ def compare_configs(checkpoint: Path, pretrained: PreTrainedConfig, config: PreT
     if config.model_type == ADAPTER:
         compare_configs(checkpoint, pretrained.backbone_config, config.backbone_config)
     old, new = pretrained.to_dict(), config.to_dict()
+    opened = new.get("bidirectional") and not old.get("bidirectional")
     for name in new:
+        if opened and name in DIRECTION_FIELDS:
+            continue
         if _is_of_the_trunk(name) and _plain(old.get(name)) != _plain(new[name]):
             raise HfLongSeqError(
                 f"init_from {checkpoint} has {name}={old.get(name)}, but this run has {name}={new[name]}: "

@@ -1,0 +1,127 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The arms of a comparison as words: `NAME` or `NAME@WORD@WORD`.
+
+    scratch        F supervised steps
+    spt            P steps of denoising the same inputs with the recipe's objective, then F supervised steps
+    spt-masked     the same with the masked objective
+    spt-causal     the same with the causal objective; fine-tuning opens the model to both directions
+    scratch-tied   as many supervised steps as make up for pretraining: `scratch-tied@epochs`, `@steps` or `@flops`
+
+An arm that pretrains may have other settings of pretraining (`spt-masked@span_length=16`), other inputs
+(`spt-masked@pretrain_inputs=subset`), and after causal pretraining another direction: `spt-causal@direction=one` is
+fine-tuned one-directional, `spt-causal@direction=both` is pretrained causally in both directions.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.arguments import SECTIONS, plain_scalar, section_options
+from hf_longseq.training.recipe import Raw
+from hf_longseq.training.trainer_fields import is_trainer_field
+
+# Arm -> its objective; None is that of the recipe.
+OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
+INITS = ("scratch", *OBJECTIVE_OF, "scratch-tied")
+# What `scratch-tied` may have in equal amount; the first is what it ties without a word.
+TIES = ("epochs", "steps", "flops")
+DIRECTIONS = ("one", "both")
+
+
+@dataclass(frozen=True)
+class Init:
+    """An arm.
+
+    Attributes:
+        label: As written.
+        name: One of `INITS`.
+        objective: The objective that it names; None for the recipe's, and for arms without pretraining.
+        tie: Of `scratch-tied`, the tied quantity.
+        direction: Of causal pretraining, "one" or "both"; None opens the model when it is fine-tuned.
+        changes: Settings of pretraining and data that differ from the recipe's.
+    """
+
+    label: str
+    name: str
+    objective: str | None = None
+    tie: str | None = None
+    direction: str | None = None
+    changes: Raw = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, label: str) -> "Init":
+        """Read an arm.
+
+        Raises:
+            HfLongSeqError: For an unknown arm, or a word that it does not take.
+        """
+        name, *words = label.split("@")
+        if name not in INITS:
+            raise HfLongSeqError(f"inits holds {label!r}{did_you_mean(name, INITS)}: choose from {', '.join(INITS)}.")
+        if name == "scratch-tied":
+            return cls(label, name, tie=_tie(label, words))
+        fields = variant_fields(label)
+        if fields and not pretrains(name):
+            raise HfLongSeqError(
+                f"inits holds {label!r}: only arms that pretrain have variants, as spt-masked@span_length=8."
+            )
+        direction = fields.pop("direction", None)
+        if direction not in (None, *DIRECTIONS):
+            raise HfLongSeqError(f"inits holds {label!r}: direction is one or both, or left out to open the model.")
+        if direction and name == "spt-masked":
+            raise HfLongSeqError(f"inits holds {label!r}: only causal pretraining has directions, as spt-causal has.")
+        return cls(label, name, OBJECTIVE_OF.get(name), None, direction, _changes(label, fields))
+
+    @property
+    def pretrains(self) -> bool:
+        return self.name in OBJECTIVE_OF
+
+
+def _tie(label: str, words: list[str]) -> str:
+    if len(words) > 1 or (words and words[0] not in TIES):
+        raise HfLongSeqError(
+            f"inits holds {label!r}{did_you_mean(words[0], TIES)}: tie one quantity, as "
+            f"{', '.join(f'scratch-tied@{tie}' for tie in TIES)}."
+        )
+    return words[0] if words else TIES[0]
+
+
+def _changes(label: str, fields: dict[str, Any]) -> Raw:
+    known = [option.name for option in section_options(SECTIONS["pretrain"]) if option.name != "objective"]
+    changes: dict[str, dict] = {}
+    for name, value in fields.items():
+        if name not in (*known, "pretrain_inputs") and not is_trainer_field(name):
+            raise HfLongSeqError(
+                f"inits holds {label!r}, and {name} is no option of pretraining"
+                f"{did_you_mean(name, [*known, 'pretrain_inputs', 'direction'])}: see `hf-longseq pretrain --help`."
+            )
+        changes.setdefault("data" if name == "pretrain_inputs" else "pretrain", {})[name] = value
+    return changes
+
+
+def plain(label: str) -> str:
+    """The architecture or arm of a variant: `s4` of `s4@init_normal=0.1`."""
+    return label.split("@")[0]
+
+
+def pretrains(label: str) -> bool:
+    """Whether an arm begins with self-pretraining."""
+    return plain(label) in OBJECTIVE_OF
+
+
+def variant_fields(label: str) -> dict[str, Any]:
+    """The settings that a variant changes: those of the model section for `s4@init_normal=0.1@bidirectional=false`."""
+    fields = {}
+    for word in label.split("@")[1:]:
+        name, equals, text = word.partition("=")
+        if not name or not equals or name in fields:
+            raise HfLongSeqError(f"variant {label!r}: write NAME@FIELD=VALUE, each field once, as s4@init_normal=0.1.")
+        fields[name] = scalar(text)
+    return fields
+
+
+def scalar(value: Any) -> Any:
+    """A word of the command line as none, true, false or a number, if it is one."""
+    words = {"none": None, "null": None, "true": True, "false": False}
+    return words.get(value.lower(), plain_scalar(value)) if isinstance(value, str) else value

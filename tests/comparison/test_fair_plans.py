@@ -1,0 +1,101 @@
+"""Every shipped recipe, arm and tie: the arms of a plan differ in one thing only."""
+
+import functools
+import math
+
+import pytest
+import torch
+
+from hf_longseq import recipes
+from hf_longseq.comparison.grid import parse_grid
+from hf_longseq.comparison.inits import TIES
+from hf_longseq.comparison.plan import Axes, Planner
+from hf_longseq.data.task import describe_task
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import Recipe
+from hf_longseq.training.architectures import is_hf
+from hf_longseq.training.build import build_config, build_model, classifier_class
+from hf_longseq.training.recipe import architectures_of, read_recipe
+
+TRAIN, SUBSET = 20_000, 2_000
+ARMS = ("scratch", "spt-masked", "spt-masked@pretrain_inputs=all", "spt-causal", "spt-causal@direction=one")
+CASES = [(name, arch) for name in recipes.names() for arch in architectures_of(read_recipe(name))]
+
+
+def num_parameters(recipe):
+    """Parameters of the classifier that a recipe describes."""
+    spec = describe_task(recipe.data.task)
+    with torch.device("meta"):
+        return build_model(classifier_class(spec), build_config(recipe, spec, classifier=True)).num_parameters()
+
+
+def count(section):
+    return {"subset": SUBSET, "all": TRAIN}.get(section.pretrain_inputs, section.pretrain_inputs), SUBSET
+
+
+def flops(recipe, phase):
+    """Stand-in for the counter: a head of its own for each phase, and half the work in one direction."""
+    causal = phase == "pretrain" and recipe.pretrain.objective == "causal"
+    return {"pretrain": 130.0, "finetune": 101.0, "scratch": 101.0}[phase] / (1 + causal)
+
+
+def plan(name, arch, tie):
+    """All runs of a plan, by name."""
+
+    @functools.cache
+    def load(_, objective):
+        random = {"model": {"pretrained": False}} if is_hf(arch) else {}
+        return Recipe.load(name, {"data": {"pretrain_inputs": "subset"}, **random}, arch=arch, objective=objective)
+
+    arms = (*arms_of(name, arch), f"scratch-tied@{tie}")
+    axes = Axes((arch,), arms, (0,), parse_grid(["lr=1e-3,1e-4"]), (), (1000,))
+    return {run.name: run for run in Planner(axes, load, count, TRAIN, flops=flops).plan({})}
+
+
+def arms_of(name, arch):
+    """The arms that an architecture can have: those of transformers have one objective and direction."""
+    if not is_hf(arch):
+        return ARMS
+    objective = Recipe.load(name, arch=arch).pretrain.objective
+    return tuple(arm for arm in ARMS if arm == "scratch" or (objective in arm and "direction" not in arm))
+
+
+def seen(run, runs, tie):
+    """What a run and its pretraining take, in the tied quantity."""
+    total = 0.0
+    for one in (run, *([runs[run.pretrained]] if run.pretrained else [])):
+        section = one.phase if one.pretrained or one.phase == "pretrain" else "scratch"
+        batch = getattr(one.recipe, section).global_batch_size
+        cost = {"steps": 1, "epochs": batch / SUBSET, "flops": batch * flops(one.recipe, section)}[tie]
+        total += one.steps * cost
+    return total
+
+
+@pytest.mark.parametrize("name, arch", CASES)
+def test_arms_share_architecture_evaluations_and_budget(name, arch):
+    parameters = {}
+    for tie in TIES:
+        try:
+            runs = plan(name, arch, tie)
+        except HfLongSeqError as error:  # batches so different that equal steps would be fewer than scratch has
+            assert tie == "steps" and "scratch-tied@steps" in str(error) and "adds nothing" in str(error)
+            continue
+        supervised = [run for run in runs.values() if run.phase == "finetune"]
+        rows = {(run.seed, run.init): run for run in supervised if run.grid["lr"] == 1e-3}
+        for run in filter(lambda run: run.pretrained, rows.values()):
+            (tied,) = (rows[run.seed, label] for label in run.scratch_tied)
+            assert rows[run.seed, run.scratch].recipe.model == tied.recipe.model == run.recipe.model
+            assert seen(tied, runs, tie) == pytest.approx(seen(run, runs, tie), rel=0.01)
+            for one in (run, tied):
+                model = repr(one.recipe.model), one.recipe.pretrain.objective
+                parameters[model] = parameters.get(model) or num_parameters(one.recipe)
+            assert len({parameters[model] for model in parameters if model[0] == repr(run.recipe.model)}) == 1
+        assert len({evaluations(run) for run in supervised}) == 1
+        tuned = [run.init for run in supervised if run.tuning]
+        assert {tuned.count(init) for init in tuned} == {2}
+
+
+def evaluations(run):
+    """Evaluations of a supervised run, the last step among them."""
+    section = run.recipe.finetune if run.pretrained else run.recipe.scratch
+    return math.ceil(run.steps / section.eval_steps)
