@@ -19,6 +19,7 @@ class DLRConfig(LongSeqConfig):
     """
 
     model_type = "longseq_dlr"
+    attribute_map = {**LongSeqConfig.attribute_map, "d_state": "state_size"}
 
     state_size: int = 1024
     dt_min: float | int = 1e-4

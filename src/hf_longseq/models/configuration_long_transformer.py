@@ -30,6 +30,7 @@ class LongTransformerConfig(LongSeqConfig):
     """
 
     model_type = "longseq_transformer"
+    attribute_map = {**LongSeqConfig.attribute_map, "n_heads": "num_attention_heads", "n_head": "num_attention_heads"}
     base_model_tp_plan = {
         "layers.*.mixer.q_proj": "colwise",
         "layers.*.mixer.k_proj": "colwise",

@@ -2,8 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every long-sequence architecture of this folder has in common: sizes, inputs, norms, pooling and heads."""
 
+import dataclasses
+import difflib
+
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig
+
+# Names that transformers takes besides the fields of a configuration.
+STANDARD = frozenset(
+    "num_labels name_or_path torch_dtype output_attentions attn_implementation experts_implementation rope_theta "
+    "rope_scaling".split()
+)
 
 
 def require_choice(config: PreTrainedConfig, field: str, choices: tuple) -> None:
@@ -75,6 +84,8 @@ class LongSeqConfig(PreTrainedConfig):
     """
 
     keys_to_ignore_at_inference = ["past_key_values"]
+    # the names of the state-space literature
+    attribute_map = {"d_model": "hidden_size", "n_layers": "num_hidden_layers", "n_layer": "num_hidden_layers"}
 
     input_type: str = "tokens"
     vocab_size: int = 256
@@ -104,6 +115,15 @@ class LongSeqConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = None
     mask_token_id: int | None = None
     tie_word_embeddings: bool = False
+
+    def __post_init__(self, **kwargs):
+        known = [field.name for field in dataclasses.fields(self)] + list(self.attribute_map)
+        standard = STANDARD | GenerationConfig._get_default_generation_params().keys()
+        for name in kwargs:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+            if close and name not in {*known, *standard} and not name.endswith("_token_id"):
+                raise ValueError(f"{type(self).__name__} has no field {name!r}; did you mean {close[0]!r}?")
+        super().__post_init__(**kwargs)
 
     @property
     def layer_types(self) -> list[str]:

@@ -20,6 +20,7 @@ class LRUConfig(LongSeqConfig):
     """
 
     model_type = "longseq_lru"
+    attribute_map = {**LongSeqConfig.attribute_map, "d_state": "state_size"}
 
     state_size: int = 128
     r_min: float | int = 0.0

@@ -21,6 +21,7 @@ class S4Config(LongSeqConfig):
     """
 
     model_type = "longseq_s4"
+    attribute_map = {**LongSeqConfig.attribute_map, "d_state": "state_size"}
 
     state_size: int = 64
     kernel: str = "dplr"

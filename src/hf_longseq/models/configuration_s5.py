@@ -31,6 +31,7 @@ class S5Config(LongSeqConfig):
     """
 
     model_type = "longseq_s5"
+    attribute_map = {**LongSeqConfig.attribute_map, "d_state": "state_size"}
 
     state_size: int = 64
     num_blocks: int = 1

@@ -133,9 +133,10 @@ def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
                         f"model.{name} is a field of architecture {other!r}, not of {arch!r}: remove it, or write it "
                         f"under model.{other}, where it holds for that architecture alone."
                     )
+            same = None if is_hf(arch) else config_class_of(arch).attribute_map.get(name)
+            close = f" (did you mean {same!r}?)" if same else did_you_mean(name, known)
             raise HfLongSeqError(
-                f"model.{name} is not a field of architecture {arch!r}{did_you_mean(name, known)}: "
-                f"its fields are {', '.join(known)}."
+                f"model.{name} is not a field of architecture {arch!r}{close}: its fields are {', '.join(known)}."
             )
     return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
 
