@@ -13,7 +13,8 @@ codon in frame upstream" 83 % without a label: what a model reaches says how muc
 
 Genes have at least 450 bases, and the codon inside is at least 90 bases away from both ends of its gene; both windows
 are read along the gene's strand. Training has the first 60 % of the genome, validation the next 10 %, testing the last
-28 %: no base is in two splits. The pairs are the same at every length, except for genes at the edge of a split.
+28 %: no base is in two splits. Genomes hold repeats: 1 % of the windows of test are for the greater part copies
+of something in the training stretch. The pairs are the same at every length, except for genes at the edge of a split.
 """
 
 import random
