@@ -218,6 +218,30 @@ def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, file, entries
         build_folder(read_run(run), tmp_path / "built", "org/name", "mit")
 
 
+@pytest.mark.parametrize(
+    "file, content, said",
+    [
+        ("metrics.json", [], "do not fit together"),
+        ("resolved.yaml", {"run": {"phase": "finetune"}}, "do not fit together"),
+        ("../results.json", {"task": "spoken-tones"}, "do not fit together"),
+        ("config.json", [], "holds a model of type None"),
+        ("config.json", {"architectures": ["S4ForSequenceClassification"], "model_type": []}, "a model of type"),
+    ],
+)
+def test_whole_files_of_the_wrong_kind_are_one_sentence(run, tmp_path, file, content, said):
+    folder = run.rename(tmp_path / "best")
+    (folder / file).write_text(json.dumps(content))
+    with pytest.raises(HfLongSeqError, match=said):
+        publish(folder, "org/name", dry_run=True)
+
+
+@pytest.mark.parametrize("entry", [{"dtype": []}, {"num_hidden_layers": 10**30}, {"hidden_size": "x"}])
+def test_a_hostile_configuration_is_one_sentence(run, entry):
+    change(run / "config.json", **entry)
+    with pytest.raises(HfLongSeqError, match="holds no model that this package can open"):
+        publish(run, "org/name", dry_run=True)
+
+
 def test_pretraining_is_found_by_weights_and_not_by_their_absence(run, tmp_path):
     private = tmp_path / "private"
     private.mkdir()

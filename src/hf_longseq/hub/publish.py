@@ -10,15 +10,11 @@ a whole model or none, and publishing again changes what has changed.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi, get_token, snapshot_download
-from huggingface_hub.errors import StrictDataclassError
-from jinja2 import TemplateError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 from transformers.dynamic_module_utils import get_relative_import_files
@@ -37,7 +33,7 @@ from hf_longseq.hub.model_card import (
     render_converted_card,
     snippets,
 )
-from hf_longseq.hub.records import PROCESSOR_FILES, Run, read_run, refuse_secrets, without_paths
+from hf_longseq.hub.records import PROCESSOR_FILES, Run, fit_together, read_run, refuse_secrets, without_paths
 from hf_longseq.hub.repository import (
     add_to_collection,
     check_name,
@@ -108,7 +104,8 @@ def publish(
     check_name(repo_id)
     if output_dir is not None:
         _check_place(Path(output_dir))
-    records = read_converted(run) or read_run(run)
+    with fit_together(Path(run)):
+        records = read_converted(run) or read_run(run)
     api = HfApi(token=token)
     owner = None if dry_run else sign_in(api)
     with tempfile.TemporaryDirectory() as scratch:
@@ -206,32 +203,17 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     if isinstance(run, Converted):
         run_folder.write_json(folder / CONVERSION, run.record)
         code = snippets(source.config, head, repo_id, has_classifier=run.record.get("classifier") is True)
-        with _records_fit_together(run.folder):
+        with fit_together(run.folder):
             card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder), code)
     else:
         code = snippets(source.config, head, repo_id)
-        with _records_fit_together(run.folder):
+        with fit_together(run.folder):
             _write_records(run, folder)
             card = render_card(run, source.config, repo_id, license, pictures.draw(run, source, folder), code)
     run_folder.write_whole(folder / "README.md", str(card))
     for path in folder.rglob("*"):
         path.chmod(0o644 if path.is_file() else 0o755)  # safetensors come out readable by their owner alone
     return source, code
-
-
-@contextmanager
-def _records_fit_together(folder: Path) -> Iterator[None]:
-    """Say which folder it is whose records lack something, or hold words where a number belongs."""
-    try:
-        yield
-    except HfLongSeqError:
-        raise
-    except (TypeError, ValueError, LookupError, AttributeError, TemplateError) as error:
-        reason = " ".join(str(error).split())
-        raise HfLongSeqError(
-            f"the records of {folder} do not fit together ({type(error).__name__}: {reason}): restore them, or repeat "
-            "the command that made it."
-        ) from error
 
 
 def _write_records(run: Run, folder: Path) -> None:
@@ -296,7 +278,7 @@ def _open(folder: Path, name: str):
     run_folder.check_safetensors(folder)
     try:
         return saved.from_pretrained(folder, dtype="float32", use_safetensors=True).eval()
-    except (OSError, ValueError, RuntimeError, TypeError, AttributeError, StrictDataclassError) as error:
+    except Exception as error:  # whatever a damaged or hostile configuration leads to
         reason = " ".join(str(error).split())
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
 

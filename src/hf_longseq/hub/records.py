@@ -4,9 +4,13 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
+
+from jinja2 import TemplateError
 
 from hf_longseq.comparison.execute import BEST
 from hf_longseq.comparison.results import PLAN, RESULTS
@@ -114,6 +118,21 @@ def read_run(folder: str | os.PathLike) -> Run:
         compared_as=_public(arch),
         pretraining_seconds=_record(start, run_folder.METRICS).get("wall_seconds") if start else None,
     )
+
+
+@contextmanager
+def fit_together(folder: Path) -> Iterator[None]:
+    """Say which folder it is whose records lack something, or hold words where a number belongs."""
+    try:
+        yield
+    except HfLongSeqError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, TemplateError) as error:
+        reason = " ".join(str(error).split())
+        raise HfLongSeqError(
+            f"the records of {folder} do not fit together ({type(error).__name__}: {reason}): restore them, or repeat "
+            "the command that made it."
+        ) from error
 
 
 def _record(folder: Path, name: str) -> Any:
