@@ -285,7 +285,8 @@ def _label(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:
             pieces += [("".join(symbols[place : span["start"]]), None)]
             pieces += [("".join(symbols[span["start"] : span["end"]]), span["label"])]
             place = span["end"]
-    return Answer(pieces=[*((text, label) for text, label in pieces if text), ("".join(symbols[place:]), None)])
+    pieces.append(("".join(symbols[place:]), None))
+    return Answer(pieces=[(text, label) for text, label in pieces if text])
 
 
 def _go_on(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:
