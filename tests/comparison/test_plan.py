@@ -205,7 +205,7 @@ def test_the_labelled_subset_can_vary_with_the_seed():
         ({"inits": ("scratch-tied@steps@epochs",)}, "tie one quantity"),
         ({"inits": FULL, "grid": ["pretrain.max_steps=10,20"]}, "differ from grid point to grid point"),
         ({"inits": ("spt", "scratch-tied@steps"), "grid": ["batch=10,20"]}, "differ from grid point to grid point"),
-        ({"inits": ("spt-causal@direction=two",)}, "direction is one or both"),
+        ({"inits": ("spt-causal@direction=two",)}, "direction is one, or left out"),
         ({"inits": ("spt-masked@direction=one",)}, "only causal pretraining has directions"),
         ({"inits": ("spt@direction=one",)}, "the recipe pretrains masked"),
         ({"inits": ("spt-causal@direction=one",), "raw": RAW | {"model": {"bidirectional": False}}}, "already"),

@@ -81,3 +81,13 @@ def test_shares_are_shown_in_per_cent_and_errors_as_they_are(tmp_path):
 def test_a_folder_without_a_plan_is_refused(tmp_path):
     with pytest.raises(HfLongSeqError, match="holds no plan.json"):
         collect(tmp_path)
+
+
+def test_the_table_says_how_many_inputs_pretraining_read(tmp_path):
+    results = collect(plan(tmp_path, a=({}, 0, 0.5, 0.5)))
+    (row,) = results["rows"]
+    results["rows"] = [row, {**row, "init": "spt", "train_examples": 200, "pretrain_examples": 10_200,
+                             "protocol": "labels scarce", "converged": [True, False]}]  # fmt: skip
+    head, _, columns, scratch, spt = results_table(results).splitlines()
+    assert "200 labelled examples" in head and columns.split()[3:6] == ["protocol", "inputs", "pretrain"]
+    assert "labels scarce  10,200" in spt and " no " in spt and "10,200" not in scratch

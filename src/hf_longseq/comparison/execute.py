@@ -227,10 +227,11 @@ class DataCache:
         self._loaded: dict[str, TaskData] = {}
         self._flops: dict[str, float | None] = {}
 
-    def load(self, section: DataSection, seed: int = 0) -> TaskData:
-        key = repr((section, seed))
+    def load(self, section: DataSection) -> TaskData:
+        """The data of a section in which the planner has put the seed of the labelled subset."""
+        key = repr(section)
         if key not in self._loaded:
-            self._loaded[key] = distributed.main_first(lambda: load_data(section, seed))
+            self._loaded[key] = distributed.main_first(lambda: load_data(section))
         return self._loaded[key]
 
     def count(self, section: DataSection) -> tuple[int, int]:
@@ -337,7 +338,7 @@ class PlanWork:
             listener(run.name, run.steps, run.steps, f"failed: {sentence}")
 
     def _train(self, run: Run, data: DataCache, listener: Listener) -> None:
-        common = {"seed": run.seed, "listener": listener, "data": data.load(run.recipe.data, run.seed)}
+        common = {"seed": run.seed, "listener": listener, "data": data.load(run.recipe.data)}
         folder = self.folder(run.name)
         if run.phase == "pretrain":
             pretrain(run.recipe, folder, **common)
@@ -349,7 +350,7 @@ class PlanWork:
         path = self.folder(run.name) / run_folder.METRICS
         section = run.recipe.finetune if run.pretrained else run.recipe.scratch
         batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
-        scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data, run.seed), batch_size=batch)
+        scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data), batch_size=batch)
         distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
 
 

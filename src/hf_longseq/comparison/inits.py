@@ -10,7 +10,7 @@
 
 An arm that pretrains may have other settings of pretraining (`spt-masked@span_length=16`), other inputs
 (`spt-masked@pretrain_inputs=subset`), and after causal pretraining another direction: `spt-causal@direction=one` is
-fine-tuned one-directional, `spt-causal@direction=both` is pretrained causally in both directions.
+fine-tuned one-directional.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
 INITS = ("scratch", *OBJECTIVE_OF, "scratch-tied")
 # What `scratch-tied` may have in equal amount; the first is what it ties without a word.
 TIES = ("epochs", "steps", "flops")
-DIRECTIONS = ("one", "both")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Init:
         name: One of `INITS`.
         objective: The objective that it names; None for the recipe's, and for arms without pretraining.
         tie: Of `scratch-tied`, the tied quantity.
-        direction: Of causal pretraining, "one" or "both"; None opens the model when it is fine-tuned.
+        direction: "one" keeps a causally pretrained model one-directional; None opens it when it is fine-tuned.
         changes: Settings of pretraining and data that differ from the recipe's.
     """
 
@@ -67,8 +66,8 @@ class Init:
                 f"inits holds {label!r}: only arms that pretrain have variants, as spt-masked@span_length=8."
             )
         direction = fields.pop("direction", None)
-        if direction not in (None, *DIRECTIONS):
-            raise HfLongSeqError(f"inits holds {label!r}: direction is one or both, or left out to open the model.")
+        if direction not in (None, "one"):
+            raise HfLongSeqError(f"inits holds {label!r}: direction is one, or left out to open the model to both.")
         if direction and name == "spt-masked":
             raise HfLongSeqError(f"inits holds {label!r}: only causal pretraining has directions, as spt-causal has.")
         return cls(label, name, OBJECTIVE_OF.get(name), None, direction, _changes(label, fields))

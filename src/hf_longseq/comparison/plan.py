@@ -354,7 +354,7 @@ class Planner:
         if recipe.data.pretrain_inputs != "subset":  # the same inputs for every fraction
             recipe, fraction = replace(recipe, data=_seeded(arm.recipe.data, seed)), None
         objective, model = recipe.pretrain.objective, recipe.model
-        if objective == "causal" and arm.init.direction != "both":  # the same run for all that is fine-tuned of it
+        if objective == "causal":  # the same run for all that is fine-tuned of it
             recipe = replace(recipe, model=replace(model, fields=looking_back(model.arch, model.fields)))
         inputs = self.count(recipe.data)[0]
         several = {key: value for key, value in mine.items() if len(self._grids[arch][key]) > 1}
@@ -397,8 +397,6 @@ def _directed(recipe: Recipe, init: Init) -> Recipe:
             f"inits holds {init.label!r}, but {recipe.model.arch} is one-directional here already: leave direction "
             "out, or set model.bidirectional to true."
         )
-    if init.direction == "both":
-        return with_settings(recipe, {"pretrain": {"direction": "both"}})
     fields = looking_back(recipe.model.arch, recipe.model.fields)
     return replace(recipe, model=replace(recipe.model, fields=fields))
 

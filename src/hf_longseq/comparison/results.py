@@ -300,32 +300,41 @@ def results_table(results: dict[str, Any]) -> str:
         f"{'/'.join(f'{n:,}' for n in examples)} labelled examples",
         "",
     ]
-    columns = ["arch", "init", "objective", "fraction", "chosen", "pretrain", "finetune", metric, "seconds"]
-    table = []
-    for row in rows:
-        value = f"{scale * row['mean']:.{digits}f}"
-        if len(row["values"]) > 1:
-            value += f" ± {scale * row['std']:.{digits}f}"
-        fraction = row.get("fraction")
-        grid = " ".join(f"{key}={number}" for key, number in (row.get("grid") or {}).items())
-        cells = [row["arch"], row["init"], row["objective"] or "-", "" if fraction is None else f"{fraction:g}", grid]
-        cells += [row["pretrain_steps"], row["finetune_steps"], value, f"{row['wall_seconds']:.1f}"]
-        table.append([str(cell) for cell in cells])
+    table = [_cells(row, metric, scale, digits) for row in rows]
     # columns that say nothing in this comparison are left out
-    filled = [
-        index
-        for index, name in enumerate(columns)
-        if name not in ("fraction", "chosen") or any(cells[index] for cells in table)
-    ]
-    for cells in [columns, *table]:
-        padded = []
-        for index in filled:
-            width = max(len(line[index]) for line in [columns, *table])
-            number = columns[index] in ("fraction", "pretrain", "finetune", metric, "seconds")
-            padded.append(cells[index].rjust(width) if number else cells[index].ljust(width))
+    columns = [name for name in (table[0] if table else ()) if any(cells[name] for cells in table)]
+    for cells in [dict(zip(columns, columns, strict=True)), *table]:
+        widths = {name: max(len(name), *(len(line[name]) for line in table)) for name in columns}
+        padded = [cells[n].ljust(widths[n]) if n in WORDS else cells[n].rjust(widths[n]) for n in columns]
         lines.append("  ".join(padded).rstrip())
     for failure in results.get("failed", []):
         lines.append(f"failed: {failure['run']}: {failure['error']}")
     if results.get("unfinished"):
         lines.append(f"unfinished: {', '.join(results['unfinished'])}")
     return "\n".join(lines)
+
+
+# Columns of the table that hold words; the others hold numbers.
+WORDS = ("arch", "init", "objective", "chosen", "protocol", "converged")
+
+
+def _cells(row: Record, metric: str, scale: float, digits: int) -> dict[str, str]:
+    """A line of the table by its columns; an empty cell has nothing to say."""
+    value = f"{scale * row['mean']:.{digits}f}"
+    if len(row["values"]) > 1:
+        value += f" ± {scale * row['std']:.{digits}f}"
+    fraction, converged = row.get("fraction"), row.get("converged") or []
+    return {
+        "arch": row["arch"],
+        "init": row["init"],
+        "objective": row["objective"] or "-",
+        "fraction": "" if fraction is None else f"{fraction:g}",
+        "chosen": " ".join(f"{key}={number}" for key, number in (row.get("grid") or {}).items()),
+        "protocol": row.get("protocol") or "",
+        "inputs": f"{row['pretrain_examples']:,}" if row.get("pretrain_examples") else "",
+        "pretrain": str(row["pretrain_steps"]),
+        "finetune": str(row["finetune_steps"]),
+        metric: value,
+        "converged": "" if None in converged or not converged else "yes" if all(converged) else "no",
+        "seconds": f"{row['wall_seconds']:.1f}",
+    }
