@@ -39,10 +39,10 @@ def test_arms_with_the_same_seeds_are_compared_in_pairs_and_others_by_welch():
     assert welch["high"] - welch["value"] == pytest.approx(0.24502, abs=1e-4)
 
 
-def test_one_seed_has_no_p_value_and_no_noise_is_no_error():
+def test_one_seed_and_seeds_without_spread_have_no_p_value():
     assert pd.isna(difference(arm_of([0.9]), arm_of([0.1, 0.2]))["p"])
-    assert difference(arm_of([0.5, 0.5]), arm_of([0.4, 0.4]))["p"] == 0
-    assert difference(arm_of([0.5, 0.5]), arm_of([0.5, 0.5]))["p"] == 1
+    assert pd.isna(difference(arm_of([0.5, 0.7]), arm_of([0.4, 0.6]))["p"])
+    assert difference(arm_of([0.5, 0.5]), arm_of([0.4, 0.4]))["value"] == pytest.approx(0.1)
 
 
 def test_a_smaller_error_is_a_gain():
@@ -68,6 +68,7 @@ CEILING = [0.97, 0.98, 0.97, 0.96, 0.97]
         (fair(LOW, HIGH), "not shown", ""),
         (fair(CEILING[::-1], CEILING), "open", "at its ceiling"),
         (fair(HIGH[:4], LOW[:4]), "open", "4 seeds"),
+        (fair([value + 0.1 for value in LOW], LOW), "open", "no spread over the seeds"),
         (fair(HIGH, LOW, converged=False), "open", "not converged"),
         (fair(HIGH, LOW, converged=None), "open", "convergence not recorded"),
         ([row(values=LOW), row(init="scratch-tied", values=LOW, finetune_steps=70),
@@ -87,7 +88,9 @@ def test_a_verdict_takes_a_converged_partner_of_equal_budget_below_its_ceiling_a
 def test_an_arm_stands_against_the_partners_that_it_names(tmp_path):
     one = {"scratch": "scratch@direction=one", "scratch_tied": ["scratch-tied@epochs", "scratch-tied@flops"]}
     inits = ["scratch", "scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops", "scratch-tied@steps"]
-    found = gains_of(tmp_path, [*(row(init=init) for init in inits), row(init="spt-causal@direction=one", **one)])
+    found = gains_of(
+        tmp_path, [*(row(init=init) for init in inits), row(init="spt-causal@direction=one", values=HIGH[2:], **one)]
+    )
     assert list(found["against"]) == ["scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops"]
     assert found["p_holm"].ge(found["p"]).all()
 

@@ -60,8 +60,8 @@ def difference(arm: pd.Series, base: pd.Series) -> dict[str, Any]:
         return found
     found["paired"] = (arm["seeds"], arm["subset_seed"]) == (base["seeds"], base["subset_seed"])
     spread = [np.ptp(ours - theirs)] if found["paired"] else [np.ptp(ours), np.ptp(theirs)]
-    if max(spread) < 1e-12:  # no noise at all, of which a t-test makes nan
-        return found | {"low": found["value"], "high": found["value"], "p": float(abs(found["value"]) < 1e-12)}
+    if max(spread) < 1e-12:  # seeds that agree to the digit say nothing of the noise
+        return found
     test = stats.ttest_rel(ours, theirs) if found["paired"] else stats.ttest_ind(ours, theirs, equal_var=False)
     low, high = test.confidence_interval(LEVEL)
     return found | {"low": float(low), "high": float(high), "p": float(test.pvalue)}
@@ -119,6 +119,7 @@ def verdict(gain: dict[str, Any], arm: pd.Series, base: pd.Series) -> tuple[str,
         "no equal budget": not is_tied(base["init"]),
         "budgets differ": not recorded and steps[0] != steps[1],
         f"{gain['n']} seed{'s' if gain['n'] > 1 else ''}": gain["n"] < ENOUGH_SEEDS,
+        "no spread over the seeds": pd.isna(gain["p"]),
         "convergence not recorded": pd.isna(base["converged"]),
         "not converged": base["converged"] == 0,
     }

@@ -222,8 +222,8 @@ def number(row: pd.Series | dict, key: str, sign: bool = False) -> str:
 
 
 def interval(gain: pd.Series) -> str:
-    """The 95 % interval of a gain; "" for one seed."""
-    return f"{number(gain, 'low', True)} to {number(gain, 'high', True)}" if gain["n"] > 1 else ""
+    """The 95 % interval of a gain; "" where seeds tell nothing of the noise."""
+    return "" if pd.isna(gain["low"]) else f"{number(gain, 'low', True)} to {number(gain, 'high', True)}"
 
 
 def score(row: pd.Series) -> str:
