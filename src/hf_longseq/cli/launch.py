@@ -103,15 +103,15 @@ def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) ->
         raise
     except Exception:
         # A lost connection is how the others learn of the first failure.
-        if not distributed.speaks():
+        if not distributed.reports_errors():
             sys.exit(2)
         raise
 
 
-def speaks() -> bool:
+def reports_errors() -> bool:
     """Whether this process is to say what went wrong; of several, the first that failed does."""
     if not is_launched():
         return True
     from hf_longseq.training import distributed
 
-    return distributed.speaks()
+    return distributed.reports_errors()

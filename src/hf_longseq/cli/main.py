@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
             )
         return _run(argv[0], argv[1:])
     except KeyboardInterrupt:
-        if not launch.speaks():
+        if not launch.reports_errors():
             return 130
         print(
             "\nhf-longseq: interrupted; a training command goes on from its last checkpoint when it is given again.",
@@ -53,9 +53,9 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except Exception as error:
         sentence = _sentence(error)
-        if sentence is None or (launch.speaks() and os.environ.get("HF_LONGSEQ_TRACEBACK")):
+        if sentence is None or (launch.reports_errors() and os.environ.get("HF_LONGSEQ_TRACEBACK")):
             raise
-        if launch.speaks():
+        if launch.reports_errors():
             print(f"hf-longseq: error: {sentence}", file=sys.stderr)
         return 2
 

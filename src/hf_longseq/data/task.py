@@ -261,11 +261,18 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
             docstring lists its own.
 
     Returns:
-        The splits (train, validation, test; rows in numpy format) and the task's description.
+        `splits, spec`: a `DatasetDict` (train, validation, test; rows in numpy format) and the `TaskSpec` that says
+        what they hold. Both go to a trainer: `SPTTrainer(..., train_dataset=splits["train"], spec=spec)`.
 
     Raises:
         HfLongSeqError: If the name or an option is unknown, or the data are damaged.
         MissingDataError: If the data are missing; the message holds the command that gets them.
+
+    Example:
+
+        >>> splits, spec = load_task("listops", train_examples=20, eval_examples=5, min_length=4, max_length=40)
+        >>> splits["train"].num_rows, spec.modality, len(spec.labels)
+        (20, 'tokens', 10)
     """
     if name not in TASKS:
         raise HfLongSeqError(f"There is no task {name!r}{did_you_mean(name, TASKS)}: known are {', '.join(TASKS)}.")

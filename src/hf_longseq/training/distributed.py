@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes that train one model: what each does, what one does for all, and who speaks when something fails.
+"""Several processes that train one model: what each does, what one does for all, and which rank reports errors.
 
 A launcher (`hf-longseq ... --num_processes`, `accelerate launch`, `torchrun`) starts the same command in every process
 and says through the environment which of them it is. The main process alone writes into the run's folder, shows the
@@ -155,7 +155,7 @@ def check_folder_is_shared(folder: Path, marker: str, content: str) -> None:
         time.sleep(0.2)
 
 
-def speaks() -> bool:
+def reports_errors() -> bool:
     """Whether this process is the first that failed: it alone says why, for the others fail because of it."""
     if count() == 1:
         return True

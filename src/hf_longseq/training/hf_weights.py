@@ -19,7 +19,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import base_config
 from hf_longseq.training.hf_architectures import commit_of, starts_from
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.transfer import ADAPTER, Base, TransferReport, take_trunk, trunk_of
+from hf_longseq.training.transfer import ADAPTER, LoadedTrunk, TransferReport, take_trunk, trunk_of
 
 
 def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -> TransferReport | None:
@@ -45,7 +45,7 @@ def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -
     other_vocabulary = not reads_values and config.vocab_size != spec.vocab_size
     commit = commit_of(source, fields.get("revision"))
     revision = commit or fields.get("revision")
-    base = Base.load(source, f"model.pretrained {source!r}", revision)
+    base = LoadedTrunk.load(source, f"model.pretrained {source!r}", revision)
     report = take_trunk(model, base, new_vocabulary=other_vocabulary, ours=False)
     if other_vocabulary:
         _spell(model, base, _tokenizer(source, revision), spec)
@@ -62,7 +62,7 @@ def _tokenizer(source: str, revision: str | None):
         ) from error
 
 
-def _spell(model: PreTrainedModel, base: Base, tokenizer, spec: TaskSpec) -> None:
+def _spell(model: PreTrainedModel, base: LoadedTrunk, tokenizer, spec: TaskSpec) -> None:
     """Set the embedding of every symbol to that of its spelling."""
     rows = base.model.get_input_embeddings().weight.detach()
     _, trunk = trunk_of(model)

@@ -95,7 +95,7 @@ def pretrain(
     collator, eval_collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed)
     settings = recipe.to_dict()
     run = {"phase": "pretrain", "seed": seed, **_commit(report)}
-    job = _Job(
+    job = _PreparedRun(
         Path(output_dir),
         {**{name: settings[name] for name in ("model", "data", "pretrain")}, "run": run},
         model=model,
@@ -163,7 +163,7 @@ def finetune(
         run["init_from"] = run_folder.path_from(output_dir, init_from)
         run["init_weights"] = run_folder.weights_hash(init_from)
     settings = recipe.to_dict()
-    job = _Job(
+    job = _PreparedRun(
         Path(output_dir),
         {"model": settings["model"], "data": settings["data"], "finetune": section.settings(), "run": run},
         model=model,
@@ -210,7 +210,7 @@ def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _PreparedRun:
     """A run that is ready to start.
 
     Attributes:
@@ -249,7 +249,7 @@ class _Job:
         self.listener(self.folder.name, step, self.steps, text)
 
 
-def _run(job: _Job, overwrite: bool) -> RunResult:
+def _run(job: _PreparedRun, overwrite: bool) -> RunResult:
     """Keep every other command out of the run's folder; of several processes one holds it and tells."""
     section = job.section
     with (
@@ -260,7 +260,7 @@ def _run(job: _Job, overwrite: bool) -> RunResult:
         return _run_held(job if distributed.is_main() else replace(job, listener=silent), overwrite)
 
 
-def _run_held(job: _Job, overwrite: bool) -> RunResult:
+def _run_held(job: _PreparedRun, overwrite: bool) -> RunResult:
     """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
     distributed.check_enough(len(job.train))
     seed = job.settings["run"]["seed"]
@@ -284,7 +284,7 @@ def _run_held(job: _Job, overwrite: bool) -> RunResult:
     return RunResult(job.folder, result)
 
 
-def _open_folder(job: _Job, overwrite: bool) -> tuple[bool, Path | None]:
+def _open_folder(job: _PreparedRun, overwrite: bool) -> tuple[bool, Path | None]:
     """Claim the run's folder, the same in all processes: whether it is finished, and the checkpoint to go on from."""
     record = run_folder.data_record(job.splits, job.data.spec, job.settings["data"])
     distributed.check_same("the data", record["splits"], "copy the same files to every machine.")
@@ -293,7 +293,7 @@ def _open_folder(job: _Job, overwrite: bool) -> tuple[bool, Path | None]:
     return state == "finished", resumed_from
 
 
-def _claim(job: _Job, record: dict[str, Any], overwrite: bool) -> tuple[str, Path | None, str]:
+def _claim(job: _PreparedRun, record: dict[str, Any], overwrite: bool) -> tuple[str, Path | None, str]:
     """Record where a run takes place and on what: its state, the checkpoint to go on from, its settings as written."""
     folder = job.folder
     state = run_folder.claim_folder(folder, job.settings, overwrite)
@@ -311,7 +311,7 @@ def _claim(job: _Job, record: dict[str, Any], overwrite: bool) -> tuple[str, Pat
     return state, checkpoint, path.read_text(encoding="utf-8")
 
 
-def _flops_per_example(job: _Job, arguments: TrainingArguments) -> float | None:
+def _flops_per_example(job: _PreparedRun, arguments: TrainingArguments) -> float | None:
     """Floating-point operations of training on one example, counted on a batch that changes no collator's state."""
     collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
     micro = min(arguments.per_device_train_batch_size, len(job.train))
@@ -319,7 +319,7 @@ def _flops_per_example(job: _Job, arguments: TrainingArguments) -> float | None:
 
 
 def _train(
-    job: _Job, arguments: TrainingArguments, resumed_from: Path | None
+    job: _PreparedRun, arguments: TrainingArguments, resumed_from: Path | None
 ) -> tuple[LongSeqTrainer, dict[str, float] | None]:
     """Train to the end; the trainer with the chosen weights, and their test metrics, if these are wanted."""
     stop = callbacks.StopOnSignal(job.tell)
@@ -351,7 +351,7 @@ def _train(
 
 
 def _result(
-    job: _Job, trainer: LongSeqTrainer, flops: float | None, test_metrics: dict[str, float] | None
+    job: _PreparedRun, trainer: LongSeqTrainer, flops: float | None, test_metrics: dict[str, float] | None
 ) -> dict[str, Any]:
     """The content of `metrics.json`; `flops` are those of one example."""
     examples_seen = job.steps * job.section.global_batch_size
@@ -401,7 +401,7 @@ def _finish(
     shutil.rmtree(folder / run_folder.CHECKPOINTS, ignore_errors=True)
 
 
-def _chance(job: _Job, result: dict[str, Any]) -> dict[str, Any]:
+def _chance(job: _PreparedRun, result: dict[str, Any]) -> dict[str, Any]:
     """Whether a classifier is right no more often than one that always says the most frequent class."""
     accuracy = result["validation"].get("accuracy")
     if job.data.spec.problem_type != "single_label_classification" or accuracy is None:

@@ -106,7 +106,7 @@ def load_pretrained_classifier(
     model = auto_class.from_config(config)
     with torch.random.fork_rng(devices=[]):
         if of_transformers:
-            return model, take_trunk(model, Base.load(checkpoint, f"init_from {checkpoint}"))
+            return model, take_trunk(model, LoadedTrunk.load(checkpoint, f"init_from {checkpoint}"))
         directed = {name: getattr(pretrained, name) for name in DIRECTION_FIELDS if hasattr(pretrained, name)}
         as_pretrained = type(config).from_dict({**config.to_dict(), **directed})
         with _quiet(f"init_from {checkpoint} does not fit the model"):
@@ -153,7 +153,7 @@ def trunk_of(model: PreTrainedModel) -> tuple[str, PreTrainedModel]:
 
 
 @dataclass(frozen=True)
-class Base:
+class LoadedTrunk:
     """A base model of transformers that was loaded to be copied.
 
     `where` is how messages name its source; `missing` and `unexpected` are what transformers reported of its tensors.
@@ -165,7 +165,7 @@ class Base:
     unexpected: tuple[str, ...]
 
     @classmethod
-    def load(cls, source: str | os.PathLike, where: str, revision: str | None = None) -> "Base":
+    def load(cls, source: str | os.PathLike, where: str, revision: str | None = None) -> "LoadedTrunk":
         """Open the base model of a folder, or of a repository at a revision: safetensors only, no code of its own."""
         options: dict[str, Any] = {"dtype": "float32", **SAFELY}
         if revision is not None:
@@ -181,7 +181,7 @@ class Base:
 
 
 def take_trunk(
-    model: PreTrainedModel, base: Base, *, new_vocabulary: bool = False, ours: bool = True
+    model: PreTrainedModel, base: LoadedTrunk, *, new_vocabulary: bool = False, ours: bool = True
 ) -> TransferReport:
     """Copy a base model of transformers into the trunk of `model`.
 
