@@ -49,11 +49,13 @@ class PlainLayer(nn.Module):
 class PlainS4(PlainLayer):
     """S4 by the Cauchy kernel at the roots of unity and the FFT, without a compiled extension."""
 
+    whole_pairs = True
+
     def kernel(self, length: int) -> torch.Tensor:
         m = self.mixer
         w = torch.complex(-m.log_neg_A_real.exp(), m.A_imag)
         b, p, c = (torch.view_as_complex(x) for x in (m.input_B, m.low_rank_P, m.output_C))
-        return cauchy_kernel(m.log_dt, w, b, p, c, length)
+        return cauchy_kernel(m.log_dt, w, b, p, c, length, self.whole_pairs)
 
 
 class PlainDLR(PlainLayer):

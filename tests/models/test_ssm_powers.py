@@ -110,6 +110,7 @@ def test_both_methods_give_the_same_outputs_and_gradients(kind, count, length):
 
 def test_plan_does_not_depend_on_the_machine_and_can_be_forced():
     assert choose_method(32, 196) == choose_method(64, 4096) == "fourier"
+    assert choose_method(1, 65536) == "scan"
     with forced("scan"):
         assert choose_method(32, 196) == "scan"
     assert choose_method(32, 196) == "fourier"

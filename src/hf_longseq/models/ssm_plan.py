@@ -26,14 +26,14 @@ def choose_method(batch: int, length: int) -> str:
 
 
 def fourier_ns(batch: int, length: int) -> float:
-    """Nanoseconds per channel of a convolution, forward and backward, on one thread."""
-    size = 2 * length
-    return 40_000 + 12 * length + batch * size * (2 + 0.5 * max(8, size.bit_length()))
+    """Nanoseconds of one thread per channel, forward and backward: the kernel, its transforms, those of the input."""
+    per_value = 32 + 9 * max(0, length.bit_length() - 13)  # long transforms leave the caches
+    return 300_000 + 75 * length + batch * length * per_value
 
 
 def scan_ns(batch: int, length: int) -> float:
-    """The same of the scan."""
-    return 400_000 + batch * length * 45
+    """The same of the scan: the operators of a chunk, and the chunks."""
+    return 800_000 + 62 * batch * length
 
 
 @contextmanager

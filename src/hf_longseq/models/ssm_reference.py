@@ -68,6 +68,7 @@ def cauchy_kernel(
     p_Hn: torch.Tensor,
     c_tilde_DHn: torch.Tensor,
     length: int,
+    whole_pairs: bool = True,
 ) -> torch.Tensor:
     """The kernel as the original design makes it: its generating function at the roots of unity, then an inverse FFT.
 
@@ -80,6 +81,8 @@ def cauchy_kernel(
         p_Hn: low-rank factor.
         c_tilde_DHn: C (I - dA^L), as the original stores it.
         length: L.
+        whole_pairs: False leaves the conjugate half out of the sums, as the original does without a compiled
+            extension: half the work, and another kernel.
 
     Returns:
         (D, H, L). Source: Gu et al., "S4", 2022, algorithm 1.
@@ -91,17 +94,18 @@ def cauchy_kernel(
     left = torch.cat((c_tilde_DHn, p_Hn.conj()[None]), 0)  # (D + 1, H, n)
     right = torch.stack((b_Hn, p_Hn), 0)  # (2, H, n)
     v = left[:, None] * right[None] * dt[:, None]
-    r = cauchy_sum(v, z, w_Hn * dt[:, None])  # (D + 1, 2, H, L/2 + 1)
+    r = cauchy_sum(v, z, w_Hn * dt[:, None], whole_pairs)  # (D + 1, 2, H, L/2 + 1)
     k = r[:-1, 0] - r[:-1, 1] * r[-1, 0] / (1 + r[-1, 1])
     return torch.fft.irfft(k * 2 / (1 + omega), n=length)
 
 
-def cauchy_sum(v: torch.Tensor, z: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """sum_n v_n / (z - w_n) over whole conjugate pairs, by broadcasting every pair of pole and frequency.
+def cauchy_sum(v: torch.Tensor, z: torch.Tensor, w: torch.Tensor, whole_pairs: bool = True) -> torch.Tensor:
+    """sum_n v_n / (z - w_n) over whole conjugate pairs, or over what is given, by broadcasting every pair of pole and frequency.
 
     v (..., H, n), z (Z,), w (H, n); returns (..., H, Z).
     """
-    v, w = torch.cat((v, v.conj()), -1), torch.cat((w, w.conj()), -1)
+    if whole_pairs:
+        v, w = torch.cat((v, v.conj()), -1), torch.cat((w, w.conj()), -1)
     return (v[..., None] / (z - w[..., None])).sum(-2)
 
 

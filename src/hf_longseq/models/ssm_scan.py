@@ -23,8 +23,11 @@ from .ssm_step import DiscreteSystem, check_state, rotate
 CHUNK_LENGTH = 64
 """Positions of a chunk. Longer chunks take bigger matrices to build, shorter ones more steps to chain."""
 
-LONG_INPUT = 32768
+LONG_INPUT = 65536
 """Positions (batch x length) from which chunks twice as long repay their matrices."""
+
+SHORT_INPUT = 8192
+"""Positions up to which chunks half as long cost less, for their matrices are cheaper."""
 
 GROUP = 16
 """Chunks chained one after the other before a second level takes over."""
@@ -267,9 +270,10 @@ def chunked_scan(
 
 
 def choose_chunk_length(batch: int, length: int) -> int:
-    """T for an input: 64, or 128 for very much input, or the power of two that covers a short sequence."""
-    longest = 2 * CHUNK_LENGTH if batch * length > LONG_INPUT else CHUNK_LENGTH
-    return min(longest, 1 << (length - 1).bit_length())
+    """T for an input: 64, or 128 for very much and 32 for little, or the power of two that covers a short sequence."""
+    positions = batch * length
+    longest = 2 * CHUNK_LENGTH if positions >= LONG_INPUT else CHUNK_LENGTH
+    return min(longest // 2 if positions <= SHORT_INPUT else longest, 1 << (length - 1).bit_length())
 
 
 def kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: int) -> torch.Tensor:
