@@ -11,7 +11,7 @@ Axes: B batch, L length, H channels, D directions, N complex modes, T positions 
 import torch
 import torch.nn.functional as F
 
-from .ssm_powers import as_complex, as_real
+from .ssm_powers import FLOOR, as_complex, as_real
 from .ssm_precision import without_autocast
 
 SLAB = 1024
@@ -55,7 +55,9 @@ def _powers(decay_N: torch.Tensor, omega_N: torch.Tensor, exponents_T: torch.Ten
     """(T, N), complex."""
     # float64 because omega * t reaches 10^5 radians, where float32 keeps two digits of the phase
     t_T1 = exponents_T.double()[:, None]
-    exact = torch.polar(torch.exp(-decay_N.double() * t_T1), omega_N.double() * t_T1)
+    # modes that have died out count as 0: denormal numbers would slow every product down
+    modulus = F.hardshrink(torch.exp(-decay_N.double() * t_T1), FLOOR)
+    exact = torch.polar(modulus, omega_N.double() * t_T1)
     return exact.to(torch.promote_types(decay_N.dtype, torch.complex64))
 
 

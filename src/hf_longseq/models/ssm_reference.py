@@ -100,7 +100,7 @@ def cauchy_kernel(
 
 
 def cauchy_sum(v: torch.Tensor, z: torch.Tensor, w: torch.Tensor, whole_pairs: bool = True) -> torch.Tensor:
-    """sum_n v_n / (z - w_n) over whole conjugate pairs, or over what is given, by broadcasting every pair of pole and frequency.
+    """sum_n v_n / (z - w_n) over whole conjugate pairs, or what is given, by broadcasting every pole and frequency.
 
     v (..., H, n), z (Z,), w (H, n); returns (..., H, Z).
     """
