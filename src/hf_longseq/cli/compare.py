@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq compare`: architectures and initialisations over seeds, grids and fractions of the labels."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -62,7 +63,8 @@ def run(argv: list[str], command: str = "compare") -> None:
     print(f"results: {comparison.output_dir / 'results.json'}")
     show_report(comparison.output_dir)
     if comparison.best is not None:
-        head = "Token" if "ForToken" in (comparison.best / "config.json").read_text(encoding="utf-8") else "Sequence"
+        built = json.loads((comparison.best / "config.json").read_text(encoding="utf-8"))["architectures"]
+        head = "Token" if "ForToken" in built[0] else "Sequence"
         print(f"best:    {comparison.best}  (AutoModelFor{head}Classification.from_pretrained opens it)")
         show_spans(comparison.best)
 

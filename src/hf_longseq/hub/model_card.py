@@ -16,6 +16,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
 from hf_longseq.hub.converted_folder import Converted
 from hf_longseq.hub.records import Run
+from hf_longseq.models.configuration_adapter import looks_back_only
 
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
 NAMES = {
@@ -25,6 +26,7 @@ NAMES = {
     "lru": "LRU (linear recurrent unit)",
     "s5": "S5 (simplified state space)",
     "mega": "MEGA (moving average gated attention)",
+    "adapter": "adapter",
 }
 # Tasks whose input is neither text nor a series without a pipeline of its own.
 PIPELINES = {
@@ -233,11 +235,15 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
 
 def described(config, arch: str, num_parameters: int) -> dict[str, Any]:
     """Rows of the first table that the configuration determines."""
-    direction = "bidirectional" if config.bidirectional else "causal"
+    trunk = getattr(config, "backbone_config", None)
+    both_ways = config.bidirectional or (trunk is not None and not looks_back_only(trunk))
+    norm = (
+        f"{config.norm_position}-norm ({config.norm})" if trunk is None else f"around transformers' {trunk.model_type}"
+    )
     return {
         "architecture": (
-            f"{arch}, {config.num_hidden_layers} layers of {config.hidden_size} channels, {direction}, "
-            f"{config.norm_position}-norm ({config.norm})"
+            f"{arch}, {config.num_hidden_layers} layers of {config.hidden_size} channels, "
+            f"{'bidirectional' if both_ways else 'causal'}, {norm}"
         ),
         "num_parameters": num_parameters,
         "input_kind": (
@@ -354,7 +360,9 @@ def limits(run: Run, config, head: str) -> list[str]:
 
 def bidirectional_limit(config) -> list[str]:
     """What follows from reading in both directions."""
-    return ["Bidirectional: it needs the whole sequence and can neither stream nor generate."] * config.bidirectional
+    return ["Bidirectional: it needs the whole sequence and can neither stream nor generate."] * bool(
+        config.bidirectional
+    )
 
 
 def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> Snippets:

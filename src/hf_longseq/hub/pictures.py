@@ -63,7 +63,8 @@ def _learning_curve(pyplot, run: Run):
 @torch.no_grad()
 def learned_kernels(model) -> list[torch.Tensor]:
     """Convolution kernels (channels, lags) of each layer that has any: what an input does to later outputs."""
-    mixers = [layer.mixer for layer in getattr(model, model.base_model_prefix, model).layers]
+    # a trunk of transformers has no mixers of ours
+    mixers = [layer.mixer for layer in getattr(getattr(model, model.base_model_prefix, model), "layers", ())]
     return [mixer.kernel(LAGS)[0, :CHANNELS].float().cpu() for mixer in mixers if hasattr(mixer, "kernel")]
 
 

@@ -266,7 +266,8 @@ def _open(folder: Path, name: str):
     """The model of a folder under the head it was saved with, by this package's code."""
     held = run_folder.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     held = held if isinstance(held, dict) else {}
-    known = [config_class.model_type for config_class, _ in models.ARCHITECTURES.values()]
+    own = [config_class for config_class, _ in models.ARCHITECTURES.values()]
+    known = [config_class.model_type for config_class in (*own, models.AdapterConfig)]
     named = held.get("architectures")
     saved = getattr(models, str(named[0]), None) if isinstance(named, list) and named else None
     ours = isinstance(saved, type) and issubclass(saved, PreTrainedModel)
