@@ -240,9 +240,9 @@ def change(path, **entries):
         (lambda run: change(run / "metrics.json", test={}, validation={}), "org/name", "has no metrics"),
         (lambda run: (run / "metrics.json").write_text("{"), "org/name", "is no JSON"),
         (lambda run: (run / "config.json").unlink(), "org/name", "unfinished"),
-        (lambda run: (run / "model.safetensors").unlink(), "org/name", "no model that this package can open"),
+        (lambda run: (run / "model.safetensors").unlink(), "org/name", "holds no model.safetensors"),
         (lambda run: change(run / "config.json", model_type="bert"), "org/name", "type 'bert'"),
-        (lambda run: change(run / "config.json", hidden_size=24), "org/name", "no model that this package can open"),
+        (lambda run: change(run / "config.json", hidden_size=24), "org/name", "holds no model.safetensors"),
     ],
 )
 def test_what_cannot_be_published_is_said_in_one_sentence(runs, tmp_path, capsys, prepare, repo_id, message):

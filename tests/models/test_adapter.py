@@ -190,3 +190,10 @@ def test_attentions_and_hidden_states_of_the_trunk_are_returned(tmp_path):
     assert len(out.attentions) == 2 and len(out.hidden_states) == 3
     classifier = AutoModelForSequenceClassification.from_pretrained(tmp_path)
     assert classifier(input_values=values).logits.shape == (2, 2)
+
+
+@backbones
+def test_no_sequences_give_no_results(backbone):
+    values = batch()[0][:0]
+    assert make(backbone, AdapterForSequenceClassification)(input_values=values).logits.shape == (0, 2)
+    assert make(backbone, AdapterForTokenClassification)(input_values=values).logits.shape == (0, 13, 2)

@@ -77,7 +77,8 @@ def test_holes_are_removed_for_attention_and_time_for_states(variant, bidirectio
 
 @variants
 @pytest.mark.parametrize(
-    "head", ["Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification"]
+    "head",
+    ["Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification"],
 )
 def test_no_sequences_give_no_results(variant, head):
     values = {"input_type": "values", "num_channels": 2} if head == "ForPreTraining" else {}

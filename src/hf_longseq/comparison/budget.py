@@ -60,7 +60,7 @@ def tied_steps(
     arch, spents = recipe.model.arch, list(spents)
     amounts = [spent.of(tie, flops) for spent in spents]
     cost = flops(recipe, "scratch") if tie == "flops" else 1.0
-    if None in amounts or cost is None:
+    if any(amount is None for amount in amounts) or cost is None:
         raise HfLongSeqError(f"{label} ties operations, which cannot be counted for {arch}: tie epochs or steps.")
     if max(amounts) > 1.01 * min(amounts):
         raise HfLongSeqError(

@@ -209,6 +209,11 @@ class AdapterModel(AdapterPreTrainedModel):
         else:
             kwargs["inputs_embeds"] = inputs_embeds
         check_lengths((input_ids if inputs_embeds is None else inputs_embeds).shape[1], attention_mask)
+        if len(given) == 0:  # most trunks cannot reshape a batch of no sequence
+            dtype = self.get_input_embeddings().weight.dtype
+            return BaseModelOutput(
+                torch.zeros(0, given.shape[1], self.config.hidden_size, dtype=dtype).to(given.device)
+            )
         for name in ("output_hidden_states", "output_attentions"):
             kwargs.setdefault(name, getattr(self.config, name))
         if self.config.bidirectional is not None:
