@@ -242,7 +242,7 @@ def change(path, **entries):
         (lambda run: (run / "config.json").unlink(), "org/name", "unfinished"),
         (lambda run: (run / "model.safetensors").unlink(), "org/name", "holds no model.safetensors"),
         (lambda run: change(run / "config.json", model_type="bert"), "org/name", "type 'bert'"),
-        (lambda run: change(run / "config.json", hidden_size=24), "org/name", "holds no model.safetensors"),
+        (lambda run: change(run / "config.json", hidden_size=24), "org/name", "tensors have other shapes"),
     ],
 )
 def test_what_cannot_be_published_is_said_in_one_sentence(runs, tmp_path, capsys, prepare, repo_id, message):

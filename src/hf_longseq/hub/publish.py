@@ -281,6 +281,8 @@ def _open(folder: Path, name: str):
         return saved.from_pretrained(folder, dtype="float32", use_safetensors=True).eval()
     except Exception as error:  # whatever a damaged or hostile configuration leads to
         reason = " ".join(str(error).split())
+        if "ignore_mismatched_sizes" in reason:  # transformers names the tensors in a log of its own
+            reason = "its tensors have other shapes than config.json says."
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
 
 
