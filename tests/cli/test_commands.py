@@ -161,7 +161,7 @@ def test_lists_of_tasks_and_recipes(capsys):
         ),
         (["pretrain", "--output_dir", "x", "--recipe", "listops-tny"], "did you mean 'listops-tiny'"),
         (["finetune", "--output_dir", "x"], "--init_from"),
-        (["finetune", "--output_dir", "x", "--init_from", "nowhere"], "holds no resolved.yaml"),
+        (["finetune", "--output_dir", "x", "--init_from", "nowhere"], "init_from nowhere does not exist"),
         (["spt", "--output_dir", "x", "--task", "listops", "--inits", "spd"], "did you mean 'spt'"),
         (["evaluate", "--model", "nowhere"], "is no run"),
         (["predict", "--model", "nowhere"], "holds no config.json"),

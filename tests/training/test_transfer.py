@@ -51,8 +51,7 @@ def test_the_whole_trunk_is_loaded_and_only_the_heads_change(pretrained, arch, t
         ({"model": {"hidden_size": 32}}, "has hidden_size=16, but this run has hidden_size=32"),
         ({"model": {"num_hidden_layers": 1}}, "has num_hidden_layers=2"),
         ({"model": {"bidirectional": False}}, "has bidirectional=True"),
-        ({"task": "heights"}, "has num_channels=1, but this run has num_channels=2"),
-        ({"task": "tags"}, "has input_type=values, but this run has input_type=tokens"),
+        ({"task": "tags"}, "reads values, but the data hold tokens"),
     ],
 )
 def test_a_checkpoint_of_another_model_is_refused(pretrained, other, message):
@@ -62,13 +61,33 @@ def test_a_checkpoint_of_another_model_is_refused(pretrained, other, message):
         load_pretrained_classifier(folder, config)
 
 
-def test_a_checkpoint_of_another_task_is_refused_even_if_its_inputs_look_alike(pretrained, tmp_path):
+def test_another_task_is_a_note(pretrained, tmp_path):
     folder, config = pretrained()
     stage = tmp_path / "stage"
     claim_folder(stage, {"data": {"task": "heartbeats"}})
     (stage / "resolved.yaml").rename(folder / "resolved.yaml")
-    with pytest.raises(HfLongSeqError, match="pretrained on task 'heartbeats', but data.task is 'waves'"):
-        load_pretrained_classifier(folder, config, task="waves")
+    assert load_pretrained_classifier(folder, config, task="waves")[1].pretrained_on == "heartbeats"
+    assert load_pretrained_classifier(folder, config, task="heartbeats")[1].pretrained_on is None
+
+
+def test_series_of_other_channels_start_with_a_new_embedding(pretrained):
+    folder, _ = pretrained()
+    _, config = pretrained("other", task="heights")
+    _, report = load_pretrained_classifier(folder, config)
+    embedding = {"model.embed_values.weight", "model.embed_values.bias"}
+    assert {name for name in report.new if not name.startswith("classifier.")} == embedding
+    assert embedding <= set(report.dropped) and len(report.loaded) > 10
+
+
+@pytest.mark.parametrize("names, kept", [(("a", "b"), True), (("a", "c"), False), (("a", "b", "c"), False)])
+def test_a_classifier_keeps_its_head_for_classes_of_the_same_names(pretrained, tmp_path, names, kept):
+    _, config = pretrained()
+    config.id2label = {0: "a", 1: "b"}
+    config.label2id = {"a": 0, "b": 1}
+    build_model(CLASSIFIER, config).save_pretrained(tmp_path / "classifier")
+    config.id2label = dict(enumerate(names))
+    _, report = load_pretrained_classifier(tmp_path / "classifier", config)
+    assert bool(report.new) != kept and bool(report.dropped) != kept
 
 
 @pytest.mark.parametrize("change", ["missing", "foreign", "shape"])

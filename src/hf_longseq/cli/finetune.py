@@ -5,18 +5,18 @@
 from pathlib import Path
 
 from hf_longseq.cli.options import Parser, add_recipe_options, announce, common_overrides, split_dotted
-from hf_longseq.errors import HfLongSeqError
 
 
 def run(argv: list[str]) -> None:
     """Parse, train, and say where the result is."""
     parser = Parser(
         prog="hf-longseq finetune",
-        description="Train a classifier on a task's labels. Without --recipe, the settings of --init_from are used.",
+        description="Train a classifier on a task's labels, from any checkpoint that reads such inputs. The trunk is "
+        "that of --init_from; other settings are those of --recipe, else of the run that made the checkpoint.",
     )
     add_recipe_options(parser, ("finetune", "scratch"))
     start = parser.add_mutually_exclusive_group(required=True)
-    start.add_argument("--init_from", help="folder of a pretrained model")
+    start.add_argument("--init_from", metavar="CHECKPOINT", help="folder of a model, or a Hub id")
     start.add_argument("--from_scratch", action="store_true", help="start from fresh weights")
     parser.add_argument("--seed", type=int, default=0, help="seed of fresh weights and of the order")
     # Options without a section's name go to the section that this run reads.
@@ -26,24 +26,20 @@ def run(argv: list[str]) -> None:
 
     from hf_longseq.training import Recipe, finetune
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
-    from hf_longseq.training.run_folder import RESOLVED
 
     quiet_libraries()
     show_data_notes()
-    source = options.recipe
-    if source is None and options.init_from:
-        source = str(Path(options.init_from) / RESOLVED)
-        if not Path(source).is_file():
-            raise HfLongSeqError(
-                f"init_from {options.init_from} holds no {RESOLVED} to take the settings from: give --recipe too."
-            )
-    recipe = Recipe.load(source, common_overrides(options, overrides), tiny=options.tiny)
+    overrides = common_overrides(options, overrides)
+    source, init_from = options.recipe, options.init_from
+    if init_from:
+        source, init_from = _starting_from(options, overrides)
+    recipe = Recipe.load(source, overrides, tiny=options.tiny)
     announce("finetune", [recipe])
     with ProgressBar() as bar:
         result = finetune(
             recipe,
             options.output_dir,
-            init_from=options.init_from,
+            init_from=init_from,
             seed=options.seed,
             overwrite=options.overwrite,
             listener=bar,
@@ -53,8 +49,11 @@ def run(argv: list[str]) -> None:
     unit = f" {metrics['unit']}" if "unit" in metrics else ""
     if "transfer" in metrics:
         moved = metrics["transfer"]
-        print(f"from {options.init_from}: {moved['loaded']} tensors loaded; new: {', '.join(moved['new']) or 'none'}; "
-              f"dropped: {', '.join(moved['dropped']) or 'none'}")  # fmt: skip
+        other = f" (pretrained on {moved['pretrained_on']})" if "pretrained_on" in moved else ""
+        print(
+            f"from {options.init_from}{other}: {moved['loaded']} tensors loaded; new: "
+            f"{', '.join(moved['new']) or 'none'}; dropped: {', '.join(moved['dropped']) or 'none'}"
+        )
     print(
         f"{metrics['init']} {metrics['arch']} on {metrics['task']}: test {name} {metrics['test'][name]:.4f}{unit} "
         f"(validation {metrics['validation'][name]:.4f} at step {metrics['best_step']} of {metrics['steps']})"
@@ -65,6 +64,27 @@ def run(argv: list[str]) -> None:
     )
     show_spans(result.output_dir)
     print(f"next: hf-longseq predict --model {result.output_dir}")
+
+
+def _starting_from(options, overrides: dict) -> tuple[str | None, str | None]:
+    """The recipe and the checkpoint of a run with --init_from; the checkpoint's trunk goes into the overrides."""
+    from hf_longseq.training.run_folder import RESOLVED
+    from hf_longseq.training.transfer import HEAD_FIELDS, local_checkpoint, model_section
+
+    folder, _ = local_checkpoint(options.init_from)
+    source = options.recipe or (str(folder / RESOLVED) if (folder / RESOLVED).is_file() else None)
+    if options.arch is not None:
+        return source, options.init_from
+    section = model_section(folder)
+    given = overrides.setdefault("model", {})
+    if section["arch"] == f"hf:{folder}":
+        # a model of transformers: its weights are what the architecture of that name starts with
+        given["arch"] = f"hf:{options.init_from}"
+        return source, None
+    if options.recipe is not None:  # which has its own head, dropout and so on
+        section = {name: value for name, value in section.items() if name not in HEAD_FIELDS}
+    overrides["model"] = section | given
+    return source, options.init_from
 
 
 def show_spans(folder: Path) -> None:

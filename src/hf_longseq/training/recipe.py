@@ -280,10 +280,18 @@ def loader_options(task: str, options: Raw) -> Raw:
     return converted
 
 
+# What tells how own data are read, whatever file they stand in; the rest describes one file.
+READING = frozenset(("task", "max_length", "colour", "image_size", "sampling_rate"))
+
+
 def _without_another_task(raw: Raw, overrides: Raw) -> Raw:
-    """The recipe without its data section if the overrides name another task, whose loader has other options."""
-    own, other = ((layer.get("data") or {}).get("task") for layer in (raw, overrides))
-    return {**raw, "data": {}} if own and other and own != other else raw
+    """The recipe without what its data section says of another task, or of another file of own data."""
+    own, other = (layer.get("data") or {} for layer in (raw, overrides))
+    if own.get("task") and other.get("task") and own["task"] != other["task"]:
+        return {**raw, "data": {}}
+    if own.get("data") and other.get("data") and own["data"] != other["data"]:
+        return {**raw, "data": {name: value for name, value in own.items() if name in READING}}
+    return raw
 
 
 def _yaml_value(text: Any) -> Any:

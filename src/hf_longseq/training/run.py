@@ -44,7 +44,7 @@ from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.tracking import tracker
 from hf_longseq.training.trainer import LongSeqTrainer, ProgressReport, WallClock
-from hf_longseq.training.transfer import TransferReport, load_pretrained_classifier
+from hf_longseq.training.transfer import TransferReport, load_pretrained_classifier, local_checkpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -128,13 +128,13 @@ def finetune(
     Args:
         recipe: Settings; the `finetune` section is used, or the `scratch` section without `init_from`.
         output_dir: A new folder, or one in which the same run was interrupted.
-        init_from: Folder of a pretrained model; None starts from scratch.
+        init_from: Folder of a model, or a repository on the Hub; None starts from scratch.
         init: Name of the arm in reports; by default "spt" or "scratch".
         score_test: Whether to score the test split at the end; without, the run is a candidate for a choice.
         seed, overwrite, listener, data: As for `pretrain`.
 
     Raises:
-        HfLongSeqError: As for `pretrain`, and if the checkpoint is of another architecture, size or task.
+        HfLongSeqError: As for `pretrain`, and if the checkpoint is of another architecture, size or kind of input.
     """
     check_seed(seed)
     distributed.join()
@@ -161,7 +161,8 @@ def finetune(
             init_from, config, task=recipe.data.task, auto_class=classifier_class(data.spec)
         )
         run["init_from"] = run_folder.path_from(output_dir, init_from)
-        run["init_weights"] = run_folder.weights_hash(init_from)
+        run["init_weights"] = run_folder.weights_hash(local_checkpoint(init_from)[0])
+        run |= _commit(report)
     settings = recipe.to_dict()
     job = _PreparedRun(
         Path(output_dir),
@@ -194,7 +195,9 @@ def _transferred(report: TransferReport | None) -> dict[str, Any]:
     if report is None:
         return {}
     forward = {"forward": report.forward} if report.forward else {}
-    return {"transfer": {"loaded": len(report.loaded), **forward, "new": report.new, "dropped": report.dropped}}
+    other = {"pretrained_on": report.pretrained_on} if report.pretrained_on else {}
+    moved = {"loaded": len(report.loaded), **forward, "new": report.new, "dropped": report.dropped}
+    return {"transfer": {**moved, **other}}
 
 
 def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:

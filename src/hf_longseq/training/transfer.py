@@ -1,11 +1,14 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""From a pretrained checkpoint to a classifier, with a report of what was loaded, what is new and what was dropped.
+"""From a checkpoint to a classifier, with a report of what was loaded, what is new and what was dropped.
 
-The rule: everything of the trunk is loaded, only the classifier is new, only the head of pretraining is dropped.
-Anything else is an error, for a silent mismatch would turn "pretrained" into "partly from scratch". It holds for
-architectures of transformers as well: their trunk is the base model, and the head what stands around it. Their pooler
-belongs to the head, for pretraining does not have it.
+The rule: everything of the trunk is loaded, and the classifier is new. Anything else is an error, for a silent
+mismatch would turn "pretrained" into "partly from scratch". It holds for architectures of transformers as well: their
+trunk is the base model, and the head what stands around it. Their pooler belongs to the head, for pretraining does
+not have it.
+
+The data may be others than those of the checkpoint. The embedding of inputs is new, and reported so, where ids mean
+something else or series have other channels. A classifier whose classes have the same names keeps its head.
 
 A causally pretrained trunk may become a bidirectional classifier. Of attention the mask opens and every tensor is
 loaded. State-space parameters that exist once per direction (S4, DLR, LRU, S5, MEGA) are loaded into the forward
@@ -20,15 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as hf_logging
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.architectures import KNOWN, model_field_types
 from hf_longseq.training.run_folder import SAFELY, read_resolved
 
 NEW_PREFIXES = ("classifier.",)
-DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.")
+DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.", "classifier.")
 # Fields in which a classifier may differ from the checkpoint it starts from: its head, regularisation, bookkeeping.
 HEAD_FIELDS = frozenset(
     "pooling classifier_hidden_size classifier_act pair_classification problem_type id2label label2id num_levels "
@@ -36,6 +42,8 @@ HEAD_FIELDS = frozenset(
     "pretraining_objective dropout tied_dropout attention_dropout initializer_range use_cache tie_word_embeddings "
     "architectures auto_map transformers_version dtype _name_or_path max_position_embeddings".split()
 )
+# Fields that the data determine: the embedding of inputs is new where they differ.
+INPUT_FIELDS = frozenset("vocab_size num_channels pad_token_id mask_token_id eos_token_id bos_token_id".split())
 # Parameters with a part per direction, the forward one first along axis 0.
 PER_DIRECTION = frozenset("output_C mode_weight_W damping_delta decay_alpha input_beta output_gamma".split())
 # Fields that say how far a model looks ahead: a causal checkpoint may be opened.
@@ -53,6 +61,7 @@ class TransferReport:
         dropped: In the checkpoint only.
         forward: Taken over in the forward direction; the backward one is as in a model from scratch.
         commit: That of the repository they came from, if it was one.
+        pretrained_on: The task of the checkpoint, where it is another.
     """
 
     loaded: tuple[str, ...]
@@ -60,6 +69,7 @@ class TransferReport:
     dropped: tuple[str, ...]
     forward: tuple[str, ...] = ()
     commit: str | None = None
+    pretrained_on: str | None = None
 
     def __str__(self) -> str:
         forward = f"; loaded in the forward direction: {', '.join(self.forward)}" if self.forward else ""
@@ -78,50 +88,113 @@ def load_pretrained_classifier(
     """Build a classifier of `config` whose trunk comes from `checkpoint`.
 
     Args:
-        checkpoint: Folder of a pretrained model (`...ForMaskedLM`, `...ForCausalLM`, `...ForPreTraining`).
+        checkpoint: Folder of a model with any head, or a repository on the Hub.
         config: Configuration of the classifier.
         task: The task to be fine-tuned on, compared with the one recorded in the checkpoint's folder.
         auto_class: The Auto class of the classifier's head.
 
     Raises:
-        HfLongSeqError: If the checkpoint is of another architecture, size or task, or its tensors do not fit.
+        HfLongSeqError: If the checkpoint is of another architecture, size or kind of input, or its tensors do not fit.
     """
-    checkpoint = Path(checkpoint)
-    if not (checkpoint / "config.json").is_file():
-        raise HfLongSeqError(f"init_from {checkpoint} holds no config.json: give the folder of a pretrained model.")
+    where = f"init_from {checkpoint}"
+    checkpoint, commit = local_checkpoint(checkpoint)
     recorded = ((read_resolved(checkpoint) or {}).get("data") or {}).get("task")
-    if task and recorded and recorded != task:
-        raise HfLongSeqError(
-            f"init_from {checkpoint} was pretrained on task {recorded!r}, but data.task is {task!r}: "
-            f"pretrain on {task!r}, or fine-tune on {recorded!r}."
-        )
     pretrained = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     of_transformers = not pretrained.model_type.startswith("longseq_")
-    if of_transformers and config.model_type == ADAPTER:
-        compare_configs(checkpoint, pretrained, config.backbone_config)
-    else:
-        compare_configs(checkpoint, pretrained, config)
-    stored = tensor_names(checkpoint)
+    own = config.backbone_config if of_transformers and config.model_type == ADAPTER else config
+    compare_configs(where, pretrained, own)
+    stored = tensor_names(checkpoint, where)
     # built as from scratch, so that what is not loaded is what scratch begins with
     model = auto_class.from_config(config)
     with torch.random.fork_rng(devices=[]):
         if of_transformers:
-            return model, take_trunk(model, LoadedTrunk.load(checkpoint, f"init_from {checkpoint}"))
-        directed = {name: getattr(pretrained, name) for name in DIRECTION_FIELDS if hasattr(pretrained, name)}
-        as_pretrained = type(config).from_dict({**config.to_dict(), **directed})
-        with _quiet(f"init_from {checkpoint} does not fit the model"):
-            given = auto_class.from_pretrained(checkpoint, config=as_pretrained, dtype="float32", **SAFELY)
-    return model, _take_over(model, given, compare_tensors(checkpoint, stored, set(given.state_dict())))
+            other = pretrained.vocab_size != own.vocab_size
+            report = take_trunk(model, LoadedTrunk.load(checkpoint, where), new_vocabulary=other)
+        else:
+            given = _open(auto_class, checkpoint, pretrained, where)
+            report = _take_over(model, given, compare_tensors(where, stored, set(given.state_dict())))
+    return model, replace(report, commit=commit, pretrained_on=recorded if task and recorded != task else None)
+
+
+def local_checkpoint(source: str | os.PathLike) -> tuple[Path, str | None]:
+    """The folder of a checkpoint, and its commit if it was fetched from the Hub: configuration, records, safetensors.
+
+    Raises:
+        HfLongSeqError: If there is neither a folder with a model nor a repository of that name.
+    """
+    folder = Path(source)
+    if (folder / "config.json").is_file():
+        return folder, None
+    name = str(source)
+    if folder.exists() or name.count("/") != 1 or name.startswith((".", "/", "~")):
+        lacks = "holds no config.json" if folder.exists() else "does not exist"
+        raise HfLongSeqError(
+            f"init_from {source} {lacks}: give the folder of a saved model, or a repository (ORGANISATION/NAME)."
+        )
+    patterns = ["config.json", "resolved.yaml", "*.safetensors", "*.safetensors.index.json"]
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=patterns))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise HfLongSeqError(f"init_from {name} is no folder here, and the Hub did not give it ({reason}).") from error
+    if not (folder / "config.json").is_file():
+        raise HfLongSeqError(f"init_from {name} holds no config.json: name a repository with a model.")
+    return folder, folder.name
+
+
+def model_section(checkpoint: Path) -> dict[str, Any]:
+    """The model section of a recipe that has the trunk of a checkpoint: as its run recorded it, else by its config.
+
+    A model of transformers gives `arch` alone: it is a trunk to start from by that name. Of a causal model direction
+    and pooling are left to the recipe, which opens it.
+    """
+    recorded = (read_resolved(checkpoint) or {}).get("model")
+    if recorded:
+        return recorded
+    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+    arch = config.model_type.removeprefix("longseq_")
+    if config.model_type == ADAPTER:
+        raise HfLongSeqError(
+            f"init_from {checkpoint} is a {config.backbone_config.model_type} trunk without the settings it was "
+            "trained with (resolved.yaml): give --recipe and --arch too."
+        )
+    if arch not in KNOWN:
+        return {"arch": f"hf:{checkpoint}"}
+    left = {"init_normal"} if config.bidirectional else {*DIRECTION_FIELDS, "init_normal"}
+    return {"arch": arch, **{name: getattr(config, name) for name in model_field_types(arch) if name not in left}}
+
+
+def _open(auto_class: type, checkpoint: Path, config: PreTrainedConfig, where: str) -> PreTrainedModel:
+    """The checkpoint as it is, under a head of the wanted class."""
+    with _quiet(f"{where} does not fit the model"):
+        given, found = auto_class.from_pretrained(
+            checkpoint,
+            config=config,
+            dtype="float32",
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **SAFELY,
+        )
+    other = sorted(key for key, *_ in found["mismatched_keys"] if not key.startswith(NEW_PREFIXES))
+    if other:
+        raise HfLongSeqError(f"{where} has {other[0]} in another shape than its configuration says: it does not fit.")
+    return given
 
 
 def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: TransferReport) -> TransferReport:
-    """Copy what `given` has loaded into `model`, which may see more than `given` does."""
+    """Copy what `given` has loaded into `model`, which may see more than `given` does, and may read other inputs."""
     own, tensors = model.state_dict(), given.state_dict()
-    loaded, forward = [], []
+    changed: tuple[str, ...] = ()
+    if given.config.id2label != model.config.id2label or model.config.problem_type == "regression":
+        changed += NEW_PREFIXES
+    if _other_inputs(given.config, model.config):
+        embedding = given.get_input_embeddings()
+        changed += tuple(f"{name}." for name, module in given.named_modules() if module is embedding)
+    loaded, forward, used = [], [], set()
     for name, tensor in own.items():
         # a reverse trunk of its own starts from the weights of the forward one
         source = name if name in tensors else name.replace("model.backbone_reverse.", "model.backbone.", 1)
-        if source not in found.loaded:
+        if source not in found.loaded or source.startswith(changed):
             continue
         if tensor.shape == tensors[source].shape:
             tensor.copy_(tensors[source])
@@ -129,8 +202,22 @@ def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: TransferRe
         elif name.rsplit(".", 1)[-1] in PER_DIRECTION:
             tensor[: len(tensors[source])].copy_(tensors[source])
             forward.append(name)
+        else:
+            continue
+        used.add(source)
     new = own.keys() - {*loaded, *forward}
-    return replace(found, loaded=tuple(sorted(loaded)), new=tuple(sorted(new)), forward=tuple(sorted(forward)))
+    dropped = {*found.dropped, *found.loaded} - used
+    return TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
+
+
+def _other_inputs(old: PreTrainedConfig, new: PreTrainedConfig) -> bool:
+    """Whether two configurations of one input type embed different inputs: ids that mean something else, channels."""
+    reads_values = getattr(new, "input_type", "tokens") == "values"
+    fields = {"num_channels"} if reads_values else INPUT_FIELDS - {"num_channels"}
+    if not reads_values and new.model_type == ADAPTER:
+        return old.backbone_config.vocab_size != new.backbone_config.vocab_size
+    known = [name for name in fields if getattr(old, name, None) is not None]  # ids may not be recorded
+    return any(getattr(old, name) != getattr(new, name, None) for name in known)
 
 
 @contextlib.contextmanager
@@ -230,15 +317,20 @@ def _is_pooler(key: str) -> bool:
     return key.startswith("pooler.")
 
 
-def compare_configs(checkpoint: Path, pretrained: PreTrainedConfig, config: PreTrainedConfig) -> None:
+def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrainedConfig) -> None:
     """Raise for the first field, other than those of the head, in which the two configurations differ."""
     if pretrained.model_type != config.model_type:
         raise HfLongSeqError(
-            f"init_from {checkpoint} is a {pretrained.model_type} model, but model.arch asks for {config.model_type}: "
+            f"{where} is a {pretrained.model_type} model, but model.arch asks for {config.model_type}: "
             "pretrain this architecture, or fine-tune that one."
         )
     if config.model_type == ADAPTER:
-        compare_configs(checkpoint, pretrained.backbone_config, config.backbone_config)
+        compare_configs(where, pretrained.backbone_config, config.backbone_config)
+    kinds = [getattr(one, "input_type", "tokens") for one in (pretrained, config)]
+    if kinds[0] != kinds[1]:
+        raise HfLongSeqError(
+            f"{where} reads {kinds[0]}, but the data hold {kinds[1]}: give data of {kinds[0]}, or another checkpoint."
+        )
     old, new = pretrained.to_dict(), config.to_dict()
     opened = new.get("bidirectional") and not old.get("bidirectional")
     for name in new:
@@ -246,15 +338,15 @@ def compare_configs(checkpoint: Path, pretrained: PreTrainedConfig, config: PreT
             continue
         if _is_of_the_trunk(name) and _plain(old.get(name)) != _plain(new[name]):
             raise HfLongSeqError(
-                f"init_from {checkpoint} has {name}={old.get(name)}, but this run has {name}={new[name]}: "
-                "use the same model and data settings in both phases."
+                f"{where} has {name}={old.get(name)}, but this run has {name}={new[name]}: leave model.{name} out, or "
+                "pretrain with it."
             )
 
 
 def _is_of_the_trunk(field: str) -> bool:
     if "dropout" in field or "drop" in field.split("_")[-1] or field.startswith(("classifier_", "summary_")):
         return False
-    return field not in HEAD_FIELDS and field != "backbone_config"
+    return field not in HEAD_FIELDS | INPUT_FIELDS and field != "backbone_config"
 
 
 def _plain(value):
@@ -262,7 +354,7 @@ def _plain(value):
     return list(value) if isinstance(value, tuple) else value
 
 
-def compare_tensors(checkpoint: Path, stored: set[str], wanted: set[str]) -> TransferReport:
+def compare_tensors(where: str, stored: set[str], wanted: set[str]) -> TransferReport:
     """Sort tensors into loaded, new and dropped, and raise for any that may not be new or dropped."""
     prefix = "" if any(name.startswith("model.") for name in stored) else "model."
     stored = {name if name.startswith(DROPPED_PREFIXES) else prefix + name for name in stored}
@@ -271,19 +363,17 @@ def compare_tensors(checkpoint: Path, stored: set[str], wanted: set[str]) -> Tra
     foreign = [name for name in dropped if not name.startswith(DROPPED_PREFIXES)]
     if missing or foreign:
         what = f"lacks {', '.join(missing[:3])}" if missing else f"also holds {', '.join(foreign[:3])}"
-        raise HfLongSeqError(
-            f"init_from {checkpoint} {what}, so it does not fit this model: pretrain with the same model section."
-        )
+        raise HfLongSeqError(f"{where} {what}, so it does not fit this model: pretrain with the same model section.")
     return TransferReport(tuple(sorted(wanted & stored)), tuple(new), tuple(dropped))
 
 
-def tensor_names(checkpoint: Path) -> set[str]:
+def tensor_names(checkpoint: Path, where: str) -> set[str]:
     """Names of the tensors in a checkpoint's safetensors files, sharded or not."""
     index = checkpoint / "model.safetensors.index.json"
     if index.is_file():
         return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
     weights = checkpoint / "model.safetensors"
     if not weights.is_file():
-        raise HfLongSeqError(f"init_from {checkpoint} holds no model.safetensors: give the folder of a saved model.")
+        raise HfLongSeqError(f"{where} holds no model.safetensors: give the folder of a saved model.")
     with safe_open(weights, framework="pt") as file:
         return set(file.keys())
