@@ -17,8 +17,8 @@ from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
 INTRODUCTION = """# Recipes
 
 A recipe is one YAML file: model, data, and the phases `pretrain`, `finetune` and `scratch` (what differs from
-`finetune` when there was no pretraining). `hf-longseq recipes list` names them, `hf-longseq recipes show
-listops/s4` prints one with its comments, and every value can be overridden on the command line:
+`finetune` in a run from scratch). `hf-longseq recipes list` names them, `hf-longseq recipes show listops/s4` prints
+one with its comments. The command line overrides any value:
 
 ```bash
 hf-longseq spt --recipe listops/s4 --finetune.learning_rate 5e-4 --output_dir runs/listops-s4
@@ -27,12 +27,12 @@ hf-longseq spt --recipe listops/s4 --tiny --output_dir runs/trial   # toy sizes,
 hf-longseq spt --recipe listops/s4 --finetune.optim adafactor --pretrain.torch_compile true --output_dir runs/other
 ```
 
-The fields of a phase are those of transformers' `TrainingArguments`, any of them, and of `SPTConfig` for
-pretraining. Two are read in another way: `global_batch_size` counts the examples of a step over all processes, from
-which the accumulation follows, and `max_steps` may be left out for `num_train_epochs`. A mistyped name is an error
-that suggests the right one. A few fields are refused with their reason: those that a run sets to keep comparisons
-fair (`gradient_accumulation_steps`, `dataloader_drop_last`, `label_smoothing_factor`), its folder whole
-(`save_strategy`, `save_steps`, `load_best_model_at_end`), or that have an option of their own (`seed`, `output_dir`).
+A phase takes any field of transformers' `TrainingArguments`; pretraining also takes those of `SPTConfig`. Two are
+special: `global_batch_size` counts the examples of a step over all processes, from which the accumulation follows,
+and `num_train_epochs` may take the place of `max_steps`. A mistyped name is an error that suggests the right one.
+Three groups are refused, with their reason: fields that a run sets to keep comparisons fair
+(`gradient_accumulation_steps`, `dataloader_drop_last`, `label_smoothing_factor`), to keep its folder whole
+(`save_strategy`, `save_steps`, `load_best_model_at_end`), and those with their own option (`seed`, `output_dir`).
 
 ```yaml
 model: {arch: s4, hidden_size: 64}
@@ -44,36 +44,35 @@ finetune: {max_steps: 500, lr_scheduler_type: linear, bf16: true}
 ## Where the values come from
 
 1. What the paper tuned: learning rates, batches (of S4 and DLR), mask ratios, pooling.
-2. What it does not state (depth, width, decay, warm-up, epochs, batches of the Transformers): its official code's
-   configuration files, unless the first lines of a recipe say otherwise.
-3. What neither has is chosen by us, and the recipe says so: "not in the paper".
+2. What it leaves open (depth, width, decay, warm-up, epochs, batches of the Transformers): the configuration files of
+   its official code, unless the first lines of a recipe say otherwise.
+3. Our own choice for the rest, marked "not in the paper" in the recipe.
 
 `transformer` is the model of the paper's Table 1 (sinusoidal positions, the sizes of Tay et al.),
 `transformer-rotary` that of Table 2; outside of the Long Range Arena there is one Transformer, which is rotary. A
 mapping named `causal` holds when the objective is causal. LRU, S5 and MEGA follow their own authors.
 
-## In what all recipes differ from the official code
+## How all recipes differ from the official code
 
-- Positions are masked with the ratio that the paper names; many official files mask nothing unless told to.
+- Positions are masked with the paper's ratio; many official files leave masking off by default.
 - Both phases have one model section; the official files of three tasks contradict each other.
-- Biases, norms and the skip D are not decayed. dt is trained with the rate of A and B, all of Lambda and W with one
-  rate.
-- Padding is left out of attention and of batch norm, and no evaluation example is dropped. Masks of evaluation are
-  fixed.
-- The test split chooses nothing: Text holds out a validation split, BIDMC is split by recording.
+- Weight decay spares biases, norms and the skip D. dt is trained with the rate of A and B, all of Lambda and W with
+  one rate.
+- Attention and batch norm skip padding. Every evaluation example counts. Masks of evaluation are fixed.
+- Validation makes every choice: Text holds out a validation split, BIDMC is split by recording.
 - The learning rate falls by a cosine where the official files wait for plateaus or halve it in stages.
-- float32 throughout; `--finetune.bf16 true` and `--pretrain.bf16 true` are there for GPUs that like it.
+- float32 throughout; `--finetune.bf16 true` and `--pretrain.bf16 true` are for GPUs.
 
 The paper ended every phase after 24 hours on one GPU (Path-X and Speech Commands Transformers: five days on four),
-so the epochs below are an upper bound, not a promise. **None of these runs has been done here at full size yet.**
+so the epochs below are an upper bound. **The runs at full size are still to be done here.**
 
 ## Sequences of different lengths
 
 `--pretrain.train_sampling_strategy group_by_length` (and `--finetune...`) makes batches of examples of similar
 length, in an order that depends on seed and epoch alone. Of the positions in random batches of 32, 45% are padding on
 ListOps and 46% on news articles of up to 4,096 bytes; grouped, 2% and 6%
-(`benchmarks/results/cpu-epyc-1-thread-length-grouping.csv`). The recipes leave it off, because the paper shuffles
-and batch norm would see batches of one length; with `--data` it is on.
+(`benchmarks/results/cpu-epyc-1-thread-length-grouping.csv`). It is off in the recipes, because the paper
+shuffles and batch norm would see batches of one length; with `--data` it is on.
 
 ## All recipes
 
