@@ -1,31 +1,53 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq predict`: classify examples of a split, or rows of a file, with a finished run."""
+"""`hf-longseq predict`: label your own files, or examples of a run's task, with a finished run."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 from hf_longseq.cli.options import Parser
+from hf_longseq.errors import HfLongSeqError
+
+ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".html")
 
 
 def run(argv: list[str]) -> None:
     """Parse, classify, print one JSON line per example or write them to a file."""
-    parser = Parser(prog="hf-longseq predict", description="Classify examples with a finished run of finetune.")
-    parser.add_argument("--model", required=True, help="folder of a finished run")
+    parser = Parser(prog="hf-longseq predict", description="Label your own files, or examples of a run's task.")
+    parser.add_argument("--model", required=True, help="folder of a finished run; with --data also a Hub id")
+    parser.add_argument(
+        "--data",
+        metavar="SOURCE",
+        help="raw inputs: csv, tsv, jsonl, parquet, npy, npz, a folder or file of pictures or sounds, a Hub data set, "
+        "or - for lines of standard input",
+    )
+    parser.add_argument("--input_column", metavar="NAME", help="column of the inputs [the first usual name]")
+    parser.add_argument("--second_input_column", metavar="NAME", help="the other document, for pairs")
     parser.add_argument("--split", help="train, validation or test of the run's task [test]")
-    parser.add_argument("--input_file", help=".jsonl or .parquet file with input_ids or input_values")
+    parser.add_argument("--input_file", help=".jsonl or .parquet file with the model's own input_ids or input_values")
     parser.add_argument("--limit", type=int, help="only the first examples")
     parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
     parser.add_argument(
-        "--output_file", help="write JSON lines here instead of printing them; to a .html file, spans in colour"
+        "--output_file", help=".jsonl, .csv or .parquet to write instead of printing; .html shows spans in colour"
     )
     options = parser.parse(argv)
+    ending = Path(options.output_file).suffix.lower() if options.output_file else ".jsonl"
+    if ending not in ENDINGS:
+        raise HfLongSeqError(f"--output_file {options.output_file} ends in {ending!r}: use {', '.join(ENDINGS)}.")
+    for name in ("limit", "batch_size"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise HfLongSeqError(f"--{name} is {getattr(options, name)}: give a number of 1 or more.")
+    if not options.data and (options.input_column or options.second_input_column):
+        raise HfLongSeqError("--input_column names a column of --data: give --data too.")
+    if ending == ".html" and (options.data or options.input_file):
+        raise HfLongSeqError(f"--output_file {options.output_file} shows a split: use .jsonl, .csv or .parquet.")
 
     from hf_longseq.training import predict
     from hf_longseq.training.progress import quiet_libraries
-    from hf_longseq.training.run_folder import write_whole
 
     quiet_libraries()
-    if options.output_file and options.output_file.endswith(".html") and options.input_file is None:
+    if ending == ".html":
         from hf_longseq.analysis.span_page import write_span_page
 
         shown = {"split": options.split or "test", "limit": options.limit or 20}
@@ -34,13 +56,46 @@ def run(argv: list[str]) -> None:
     answers = predict(
         options.model,
         split=options.split,
+        source=options.data,
+        input_column=options.input_column,
+        second_input_column=options.second_input_column,
         input_file=options.input_file,
         limit=options.limit,
         batch_size=options.batch_size,
     )
-    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
     if options.output_file:
-        write_whole(options.output_file, "\n".join(lines) + "\n")
-        print(f"{len(lines)} predictions in {options.output_file}")
+        write_answers(Path(options.output_file), answers)
+        print(f"{len(answers)} predictions in {options.output_file}")
     else:
-        print("\n".join(lines))
+        print("\n".join(json.dumps(answer, ensure_ascii=False) for answer in answers))
+
+
+def write_answers(path: Path, answers: list[dict[str, Any]]) -> None:
+    """Write predictions whole or not at all: JSON lines as they are, tables with a column per class."""
+    from hf_longseq.training.run_folder import write_whole
+
+    if path.suffix.lower() in (".jsonl", ".json"):
+        write_whole(path, "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
+        return
+    import io
+
+    import pandas as pd
+
+    table = pd.DataFrame([_flat(answer) for answer in answers])
+    if path.suffix.lower() == ".csv":
+        write_whole(path, table.to_csv(index=False))
+        return
+    content = io.BytesIO()
+    table.to_parquet(content, index=False)
+    write_whole(path, content.getvalue())
+
+
+def _flat(answer: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table: `probability.NAME` for every class, lists as JSON."""
+    row = {}
+    for name, value in answer.items():
+        if name == "probabilities":
+            row |= {f"probability.{label}": number for label, number in value.items()}
+        else:
+            row[name] = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+    return row

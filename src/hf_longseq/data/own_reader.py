@@ -68,13 +68,13 @@ class Reader:
         return byte_text.encode(raw, longest)
 
     def _read_tokens(self, raw: Any, where: str) -> np.ndarray:
-        ids = np.asarray(_numbers(raw, where))
+        ids = np.asarray(read_numbers(raw, where))
         if ids.ndim != 1 or (ids.size and (not np.all(ids == np.floor(ids)) or ids.min() < 0)):
             raise HfLongSeqError(f"{where} is no list of token ids from 0: use modality 'values' for other numbers.")
         return ids.astype(np.int64)
 
     def _read_values(self, raw: Any, where: str) -> np.ndarray:
-        values = np.asarray(_numbers(raw, where), dtype=np.float32)
+        values = np.asarray(read_numbers(raw, where), dtype=np.float32)
         if values.ndim == 1:
             values = values[:, None]
         if values.ndim != 2:
@@ -84,7 +84,7 @@ class Reader:
         return self._same_shape(values, values.shape[1:], where, "channels")
 
     def _read_image(self, raw: Any, where: str) -> np.ndarray:
-        pixels = _open_image(raw, where, self.colour, self.image_size)
+        pixels = open_image(raw, where, self.colour, self.image_size)
         self._same_shape(pixels, pixels.shape, where, "height and width", "set image_size")
         return pixels.reshape(-1, *pixels.shape[2:])
 
@@ -104,7 +104,7 @@ class Reader:
         return array
 
 
-def _numbers(raw: Any, where: str) -> Any:
+def read_numbers(raw: Any, where: str) -> Any:
     """Numbers from a list, an array, or text with blanks or commas between them."""
     try:
         return [float(part) for part in raw.replace(",", " ").split()] if isinstance(raw, str) else np.asarray(raw)
@@ -112,7 +112,7 @@ def _numbers(raw: Any, where: str) -> Any:
         raise HfLongSeqError(f"{where} is not a sequence of numbers of one shape ({error}).") from error
 
 
-def _open_image(value: Any, where: str, colour: bool, size: int | None) -> np.ndarray:
+def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.ndarray:
     """Pixels (H, W) or (H, W, 3) uint8 of a file or of bytes."""
     try:
         from PIL import Image

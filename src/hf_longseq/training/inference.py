@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Use of a finished run: `evaluate` it on a split of its task, `predict` labels for a split or for rows of a file."""
+"""Use of a finished run: `evaluate` it on a split of its task, `predict` labels for a split or for new files."""
 
 import os
 import tempfile
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForTokenClassification, PrinterCallback, TrainingArguments
 
+from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import run_folder
@@ -24,10 +25,12 @@ from hf_longseq.training.build import (
     pretraining_class,
 )
 from hf_longseq.training.eval_metrics import decide
+from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.span_answers import reads_bytes, span_answers
 from hf_longseq.training.trainer import LongSeqTrainer
+from hf_longseq.training.transfer import local_checkpoint
 
 SPLITS = ("train", "validation", "test")
 
@@ -85,38 +88,53 @@ def predict(
     model: str | os.PathLike,
     *,
     split: str | None = None,
+    source: str | os.PathLike | None = None,
+    input_column: str | None = None,
+    second_input_column: str | None = None,
     input_file: str | os.PathLike | None = None,
     limit: int | None = None,
     batch_size: int = 32,
     data: TaskData | None = None,
 ) -> list[dict[str, Any]]:
-    """Classify examples of the run's task, or rows of a file.
+    """Classify new inputs, or examples of the run's task.
 
     Args:
-        model: Folder of a run of `finetune`.
-        split: "train", "validation" or "test" of the run's task ("test" if neither this nor a file is given).
-        input_file: A .jsonl or .parquet file with `input_ids` or `input_values` (and `input_ids_2` ... for pairs).
+        model: Folder of a run of `finetune`; with a source any checkpoint with a classifier, or a Hub id.
+        split: "train", "validation" or "test" of the run's task ("test" if nothing else is given).
+        source: Raw inputs, which the checkpoint's own processor encodes: csv, tsv, jsonl, parquet, npy, npz, a folder
+            or a file of pictures or sounds, a data set on the Hub, or "-" for lines of standard input.
+        input_column, second_input_column: Columns of the source; default: the first usual name that it has.
+        input_file: Rows that are ready for the model: a .jsonl or .parquet file with `input_ids` or `input_values`
+            (and `input_ids_2` ... for pairs).
         limit: Only the first examples.
         batch_size: Examples per forward pass.
         data: The loaded data of the run, if they are at hand.
 
     Returns:
         One mapping per example: `index`, `prediction` (a class name, a list of names, or a number), `score` (its
-        probability, for classes), and `label` where the truth is known. Of models that label every position, `spans`
+        probability) and `probabilities` (by name) for classes, `file` where the source is of files, and `label` where
+        the truth is known. Of models that label every position, `spans`
         (see `span_answers`) or, for numbers, one `prediction` per position.
     """
-    if split is not None and input_file is not None:
-        raise HfLongSeqError(f"both split={split!r} and input_file={str(input_file)!r} are given: choose one of them.")
-    if not (Path(model) / "config.json").is_file():
+    given = {"split": split, "source": source, "input_file": input_file}
+    given = {name: value for name, value in given.items() if value is not None}
+    if len(given) > 1:
+        named = " and ".join(f"{name}={str(value)!r}" for name, value in given.items())
+        raise HfLongSeqError(f"{named} are given: choose one of them.")
+    model = Path(model) if source is None else local_checkpoint(model, "model")[0]
+    if not (model / "config.json").is_file():
         raise HfLongSeqError(f"model {model} holds no config.json: give the folder of a finished run.")
-    saved = (run_folder.read_json(Path(model) / "config.json").get("architectures") or [""])[0]
+    saved = (run_folder.read_json(model / "config.json").get("architectures") or [""])[0]
+    if source is not None and not saved.endswith("Classification"):
+        raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
     run_folder.check_safetensors(model)
     auto_class = AutoModelForTokenClassification if per_position else CLASSIFIER
     classifier = auto_class.from_pretrained(model, **run_folder.SAFELY).eval()
     config = classifier.config
     bytes_are_read = False
-    if input_file is None:
+    rows: Any
+    if source is None and input_file is None:
         recipe, phase, seed = _recorded(model)
         if phase != "finetune":
             raise HfLongSeqError(
@@ -127,7 +145,11 @@ def predict(
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = reads_bytes(data.spec)
     else:
-        rows = _read_rows(Path(input_file))
+        if source is not None:
+            rows = RawInputs(str(source), model, config, input_column, second_input_column)
+            bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE
+        else:
+            rows = _read_rows(Path(input_file))
         # transformers' own classes, which have no such field, read tokens
         reads_tokens = getattr(config, "input_type", "tokens") == "tokens"
         collator = DataCollatorWithLongPadding(
@@ -150,6 +172,8 @@ def predict(
             answers += span_answers(logits, labels, batch, config, start, bytes_are_read)
         else:
             answers += _answers(logits, labels, config, start)
+    if source is not None:
+        answers = [answer | rows.described(answer["index"]) for answer in answers]
     return answers
 
 
@@ -160,7 +184,12 @@ def _answers(logits: torch.Tensor, labels: torch.Tensor | None, config, start: i
     for row in range(len(logits)):
         answer: dict[str, Any] = {"index": start + row, "prediction": _named(decided[row], problem, config)}
         if problem == "single_label_classification":
-            answer["score"] = round(float(logits[row].softmax(-1)[decided[row]]), 4)
+            chances = logits[row].softmax(-1)
+            answer["score"] = round(float(chances[decided[row]]), 4)
+        elif problem == "multi_label_classification":
+            chances = logits[row].sigmoid()
+        if problem != "regression":
+            answer["probabilities"] = {config.id2label[i]: round(float(p), 4) for i, p in enumerate(chances)}
         if labels is not None:
             answer["label"] = _named(labels[row].numpy(), problem, config)
         answers.append(answer)

@@ -116,8 +116,10 @@ def load_pretrained_classifier(
     return model, replace(report, commit=commit, pretrained_on=recorded if task and recorded != task else None)
 
 
-def local_checkpoint(source: str | os.PathLike) -> tuple[Path, str | None]:
+def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tuple[Path, str | None]:
     """The folder of a checkpoint, and its commit if it was fetched from the Hub: configuration, records, safetensors.
+
+    `option` is how messages name the source.
 
     Raises:
         HfLongSeqError: If there is neither a folder with a model nor a repository of that name.
@@ -129,16 +131,16 @@ def local_checkpoint(source: str | os.PathLike) -> tuple[Path, str | None]:
     if folder.exists() or name.count("/") != 1 or name.startswith((".", "/", "~")):
         lacks = "holds no config.json" if folder.exists() else "does not exist"
         raise HfLongSeqError(
-            f"init_from {source} {lacks}: give the folder of a saved model, or a repository (ORGANISATION/NAME)."
+            f"{option} {source} {lacks}: give the folder of a saved model, or a repository (ORGANISATION/NAME)."
         )
-    patterns = ["config.json", "resolved.yaml", "*.safetensors", "*.safetensors.index.json"]
+    patterns = ["*.json", "resolved.yaml", "vocab.txt", "merges.txt", "*.safetensors"]
     try:
         folder = Path(snapshot_download(name, allow_patterns=patterns))
     except (OSError, ValueError, HfHubHTTPError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise HfLongSeqError(f"init_from {name} is no folder here, and the Hub did not give it ({reason}).") from error
+        raise HfLongSeqError(f"{option} {name} is no folder here, and the Hub did not give it ({reason}).") from error
     if not (folder / "config.json").is_file():
-        raise HfLongSeqError(f"init_from {name} holds no config.json: name a repository with a model.")
+        raise HfLongSeqError(f"{option} {name} holds no config.json: name a repository with a model.")
     return folder, folder.name
 
 

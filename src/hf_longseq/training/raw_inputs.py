@@ -1,0 +1,173 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""New files for a checkpoint: opened as `--data` opens them, encoded by the processor that lies beside the weights."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer, PreTrainedConfig
+
+from hf_longseq.data.own_data import INPUT_NAMES, LABEL_NAMES, modality_of, usual_name
+from hf_longseq.data.own_reader import open_audio, open_image, read_numbers
+from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
+from hf_longseq.errors import HfLongSeqError
+
+STDIN = "-"
+
+
+class RawInputs:
+    """Rows of a source in the form that a checkpoint reads, one at a time.
+
+    Args:
+        source: What `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input.
+        folder: Checkpoint with its processor.
+        config: Its configuration.
+        input_column, second_input_column: Names; default: the first usual name that the source has.
+
+    Raises:
+        HfLongSeqError: If the source cannot be read, or holds what this checkpoint does not read.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        folder: Path,
+        config: PreTrainedConfig,
+        input_column: str | None = None,
+        second_input_column: str | None = None,
+    ):
+        self.tables = list(_open(source).values())
+        self.processor, self.kind = _processor(folder, config)
+        self.rows = [(table, row) for table in self.tables for row in range(len(table))]
+        if not self.rows:
+            raise HfLongSeqError(f"{source} has no rows.")
+        if getattr(config, "pair_classification", False) and second_input_column is None:
+            raise HfLongSeqError("the model reads pairs of inputs: name the second one with second_input_column.")
+        self.columns = [
+            {id(table): table.column(name or usual_name(table, INPUT_NAMES, "input_column")) for table in self.tables}
+            for name in ((input_column,) if second_input_column is None else (input_column, second_input_column))
+        ]
+        self._check_kind(input_column)
+        self.classes = getattr(config, "label2id", None) or {}
+        label_of = {id(table): next((n for n in LABEL_NAMES if n in table.names), None) for table in self.tables}
+        self.labels = {id(t): t.column(label_of[id(t)]) for t in self.tables if label_of[id(t)] is not None}
+        self.class_names = {id(t): t.class_names(label_of[id(t)]) for t in self.tables if label_of[id(t)] is not None}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the inputs are text, which a tokenizer turns into ids."""
+        return self.kind == "text" and isinstance(self._raw(0)[0], str)
+
+    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
+        """One row: `input_ids` or `input_values`, and `..._2` for pairs."""
+        table, row = self.rows[index]
+        name = "input_values" if self.kind in ("series", "image values") else "input_ids"
+        where = f"{table.name}, row {row + 1},"
+        encoded = [self._encode(raw, where) for raw in self._raw(index)]
+        return {(name if number == 0 else f"{name}_2"): array for number, array in enumerate(encoded)}
+
+    def described(self, index: int) -> dict[str, str]:
+        """The file that a row is, and its class where the source names one that the model knows."""
+        table, row = self.rows[index]
+        raw, said = self._raw(index)[0], {}
+        if isinstance(raw, str) and raw.lower().endswith(AUDIO_ENDINGS + IMAGE_ENDINGS):
+            said["file"] = raw
+        label = self.labels[id(table)][row] if id(table) in self.labels else None
+        names = self.class_names.get(id(table))
+        if np.ndim(label) == 0 and label is not None:
+            name = names[int(label)] if names and not isinstance(label, str) else str(label)
+            if name in self.classes:
+                said["label"] = name
+        return said
+
+    def _raw(self, index: int) -> list[Any]:
+        table, row = self.rows[index]
+        return [columns[id(table)][row] for columns in self.columns]
+
+    def _check_kind(self, input_column: str | None) -> None:
+        """Raise if the first table holds another kind of input than the model reads."""
+        table = self.tables[0]
+        column = input_column or usual_name(table, INPUT_NAMES, "input_column")
+        found = modality_of(table, column)
+        fits = {
+            "text": ("text", "tokens"),
+            "ids": ("tokens", "text"),
+            "series": ("values", "tokens", "audio", "text"),
+            "image values": ("image", "values", "tokens"),
+            "image ids": ("image", "values", "tokens"),
+        }[self.kind]
+        if found not in fits:
+            raise HfLongSeqError(
+                f"{table.name} holds {found} in column {column!r}, but the model reads {self.kind.split()[0]}: give a "
+                "source of the same kind, or name another --input_column."
+            )
+
+    def _encode(self, raw: Any, where: str) -> np.ndarray:
+        if raw is None or (isinstance(raw, str) and not raw.strip()):
+            raise HfLongSeqError(f"{where} is empty: remove the row.")
+        if self.kind in ("text", "ids"):
+            if self.kind == "text" and isinstance(raw, str):
+                cut = self.processor.model_max_length < 1e9
+                return np.asarray(self.processor(raw, truncation=cut)["input_ids"])
+            ids = np.asarray(read_numbers(raw, where))
+            if ids.ndim != 1 or not len(ids) or not np.all(ids == np.floor(ids)) or ids.min() < 0:
+                raise HfLongSeqError(f"{where} is no list of token ids from 0: give whole numbers.")
+            return ids.astype(np.int64)
+        try:
+            return self._series(raw, where) if self.kind == "series" else self._picture(raw, where)
+        except ValueError as error:
+            raise HfLongSeqError(f"{where} does not fit the model: {error}") from error
+
+    def _series(self, raw: Any, where: str) -> np.ndarray:
+        rate = None
+        if isinstance(raw, dict) or (isinstance(raw, str) and raw.lower().endswith(AUDIO_ENDINGS)):
+            raw, rate = open_audio(raw, where, None)
+        values = self.processor.prepare(np.array(read_numbers(raw, where), dtype=np.float64), rate)
+        return values[: self.processor.max_length].numpy()
+
+    def _picture(self, raw: Any, where: str) -> np.ndarray:
+        is_file = isinstance(raw, (dict, str))
+        picture = open_image(raw, where, self.processor.num_channels == 3, None) if is_file else raw
+        encoded = self.processor(np.array(picture), return_tensors="np")
+        return next(iter(encoded.values()))[0]
+
+
+def _processor(folder: Path, config: PreTrainedConfig) -> tuple[Any, str]:
+    """What lies beside the weights to encode inputs, and what it reads: text, ids, series, or pictures."""
+    own = {"trust_remote_code": False}
+    if (folder / "preprocessor_config.json").is_file():
+        settings = json.loads((folder / "preprocessor_config.json").read_text(encoding="utf-8"))
+        if "image_processor_type" in settings:
+            found = AutoImageProcessor.from_pretrained(folder, **own)
+            return found, "image ids" if getattr(found, "return_tokens", False) else "image values"
+        return AutoFeatureExtractor.from_pretrained(folder, **own), "series"
+    if (folder / "tokenizer_config.json").is_file():
+        return AutoTokenizer.from_pretrained(folder, **own), "text"
+    if getattr(config, "input_type", "tokens") == "values":
+        raise HfLongSeqError(
+            f"model {folder} holds no preprocessor_config.json: give rows ready for it with input_file."
+        )
+    return None, "ids"
+
+
+def _open(source: str) -> dict[str, Table]:
+    """Tables of a source, or one of standard input or of a single picture or sound."""
+    if source == STDIN:
+        lines = [line.rstrip("\n") for line in sys.stdin if line.strip()]
+        if lines and lines[0].lstrip().startswith("{"):
+            try:
+                rows = [json.loads(line) for line in lines]
+            except ValueError as error:
+                raise HfLongSeqError(f"standard input is not readable as JSON lines ({error}).") from error
+            return {"all": Table("stdin", {name: [row.get(name) for row in rows] for name in rows[0]}, [])}
+        return {"all": Table("stdin", {"text": lines}, [])}
+    path = Path(source).expanduser()
+    if path.is_file() and path.suffix.lower() in AUDIO_ENDINGS + IMAGE_ENDINGS:
+        return {"all": Table(path.name, {"file": [str(path)]}, [path])}
+    return open_source(source)

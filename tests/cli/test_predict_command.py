@@ -1,0 +1,153 @@
+"""`predict --data` labels new files of every kind through the processor that was saved with the checkpoint."""
+
+import io
+import json
+import wave
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from hf_longseq.cli.main import main
+
+TINY = ["--from_scratch", "--tiny", "--max_steps", "2"]
+
+
+def train(data, folder, *words):
+    """A classifier of a source."""
+    words = ["finetune", "--data", data, "--output_dir", folder, *TINY, *words]
+    assert main([str(word) for word in words]) == 0
+    return folder
+
+
+def predict(*words):
+    assert main(["predict", *[str(word) for word in words]]) == 0
+
+
+@pytest.fixture(scope="module")
+def moods(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moods")
+    rows = [f'"review, {i}",{"good" if i % 2 else "bad"}' for i in range(40)]
+    (folder / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    return train(folder / "texts.csv", folder / "run")
+
+
+def a_wav(path, pitch, rate=8000):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes((8000 * np.sin(pitch * np.arange(200))).astype("<i2").tobytes())
+
+
+def test_a_csv_becomes_a_csv_with_a_probability_per_class(moods, tmp_path):
+    (tmp_path / "new.csv").write_text("id,text\n1,a good one\n2,a bad one\n")
+    predict("--model", moods, "--data", tmp_path / "new.csv", "--output_file", tmp_path / "out.csv")
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert list(table.columns) == ["index", "prediction", "score", "probability.bad", "probability.good"]
+    assert np.allclose(table["probability.bad"] + table["probability.good"], 1, atol=1e-3)
+    assert set(table["prediction"]) <= {"good", "bad"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_the_same_texts_in_any_table_get_the_same_labels(moods, tmp_path, ending, capsys):
+    texts = pd.DataFrame({"text": ["one", "two", "three"], "label": ["good", "bad", "?"]})
+    write = {"csv": texts.to_csv, "parquet": texts.to_parquet}.get(ending)
+    path = tmp_path / f"new.{ending}"
+    write(path, index=False) if write else texts.to_json(path, orient="records", lines=True)
+    predict("--model", moods, "--data", path, "--output_file", tmp_path / "out.parquet")
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    capsys.readouterr()
+    from transformers import pipeline
+
+    expected = pipeline("text-classification", model=str(moods), device="cpu")(texts["text"].tolist())
+    assert table["prediction"].tolist() == [answer["label"] for answer in expected]
+    assert np.allclose(table["score"], [answer["score"] for answer in expected], atol=1e-3)
+    assert table["label"].tolist()[:2] == ["good", "bad"] and table["label"].isna()[2]  # "?" is no class
+
+
+def test_lines_of_standard_input_become_json_lines(moods, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("first\n\nsecond\n"))
+    predict("--model", moods, "--data", "-")
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["index"] for answer in answers] == [0, 1]
+    assert set(answers[0]["probabilities"]) == {"good", "bad"}
+
+
+def test_sounds_of_another_rate_in_a_folder_and_alone(tmp_path):
+    for i in range(20):
+        for name, pitch in (("low", 0.1), ("high", 0.5)):
+            a_wav(tmp_path / "train" / name / f"{i}.wav", pitch + i / 1000)
+    run = train(tmp_path / "train", tmp_path / "run")
+    a_wav(tmp_path / "new" / "a.wav", 0.1, 16000)
+    a_wav(tmp_path / "new" / "b.wav", 0.5)
+    predict("--model", run, "--data", tmp_path / "new", "--output_file", tmp_path / "out.jsonl")
+    both = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [answer["file"].rsplit("/", 1)[-1] for answer in both] == ["a.wav", "b.wav"]
+    assert "label" not in both[0]  # "new" is no class of the model
+    predict("--model", run, "--data", tmp_path / "new" / "b.wav", "--output_file", tmp_path / "one.jsonl")
+    assert json.loads((tmp_path / "one.jsonl").read_text())["probabilities"] == both[1]["probabilities"]
+
+
+def test_pictures_of_another_size(tmp_path):
+    generator = np.random.default_rng(0)
+    for i in range(20):
+        for name in ("cat", "dog"):
+            (tmp_path / "train" / name).mkdir(parents=True, exist_ok=True)
+            pixels = generator.integers(0, 255, (6, 6), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "train" / name / f"{i}.png")
+    run = train(tmp_path / "train", tmp_path / "run")
+    Image.fromarray(generator.integers(0, 255, (12, 12), dtype=np.uint8)).save(tmp_path / "new.png")
+    predict("--model", run, "--data", tmp_path / "new.png", "--output_file", tmp_path / "out.csv")
+    assert pd.read_csv(tmp_path / "out.csv")["prediction"][0] in ("cat", "dog")
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_arrays_are_standardised_as_in_training(tmp_path, ending):
+    x = 50 + 10 * np.random.default_rng(0).normal(size=(40, 12, 2)).astype(np.float32)
+    np.savez(tmp_path / "train.npz", x=x, y=np.arange(40) % 2)
+    run = train(tmp_path / "train.npz", tmp_path / "run", "--modality", "values")
+    (tmp_path / "new").mkdir()
+    path = tmp_path / "new" / f"x.{ending}"
+    np.save(path, x[:3]) if ending == "npy" else np.savez(path, x=x[:3])
+    predict("--model", run, "--data", path, "--output_file", tmp_path / "out.jsonl")
+    raw = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    settings = json.loads((run / "preprocessor_config.json").read_text())
+    scaled = (x[:3] - np.array(settings["mean"])) / np.array(settings["std"])
+    ready = tmp_path / "ready.jsonl"
+    ready.write_text("".join(json.dumps({"input_values": row.tolist()}) + "\n" for row in scaled))
+    predict("--model", run, "--input_file", ready, "--output_file", tmp_path / "ready_out.jsonl")
+    expected = [json.loads(line) for line in (tmp_path / "ready_out.jsonl").read_text().splitlines()]
+    for one, other in zip(raw, expected, strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-3)
+
+
+def test_token_ids(tmp_path):
+    rows = [{"input_ids": [i % 7, 3, 4, i % 5], "label": i % 2} for i in range(60)]
+    (tmp_path / "ids.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run = train(tmp_path / "ids.jsonl", tmp_path / "run")
+    predict("--model", run, "--data", tmp_path / "ids.jsonl", "--limit", 2, "--output_file", tmp_path / "out.csv")
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert len(table) == 2 and table["label"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "nowhere.csv"], "nowhere.csv does not exist"),
+        (["--data", "new.csv", "--input_column", "txt"], "no column 'txt' (did you mean 'text'"),
+        (["--data", "blank.csv"], "blank.csv, row 2, is empty"),
+        (["--data", "series.npz"], "holds values in column 'x', but the model reads text"),
+        (["--data", "new.csv", "--split", "test"], "split='test' and source='new.csv' are given"),
+        (["--data", "new.csv", "--output_file", "out.xlsx"], "--output_file out.xlsx ends in '.xlsx'"),
+        (["--data", "new.csv", "--limit", "0"], "--limit is 0"),
+        (["--input_column", "text"], "give --data too"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_sentence(moods, tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new.csv").write_text("text,id\nhello,1\nthere,2\n")
+    (tmp_path / "blank.csv").write_text("text,id\nhello,1\n,2\n")
+    np.savez(tmp_path / "series.npz", x=np.random.default_rng(0).normal(size=(4, 9)))
+    assert main(["predict", "--model", str(moods), *words]) == 2
+    assert message in capsys.readouterr().err
