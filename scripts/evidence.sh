@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name="${1:-}"
 three="transformer,s4,dlr"
 four="transformer,transformer@position_embedding=sinusoidal,s4,dlr" # rotary is the recipes' choice
-arms="scratch,spt-masked,spt-causal"
+arms="scratch,spt-masked,spt-causal" # causal pretraining is fine-tuned in both directions
 
 data() { "$PYTHON" docs/examples/get_data.py "$1" --out runs/examples; }
 compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "runs/evidence/$name" "$@"; }
@@ -15,13 +15,6 @@ compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "ru
 run_bbc-bytes() {
     data bbc-bytes
     compare --recipe docs/examples/bbc-bytes.yaml --arch "$three" --inits "$arms" "$@"
-}
-
-# five times the pretraining
-run_bbc-bytes-longer() {
-    data bbc-bytes
-    compare --recipe docs/examples/bbc-bytes.yaml --arch transformer --inits scratch,scratch-tied,spt-causal \
-        --pretrain.max_steps 1500 --pretrain.eval_steps 500 --finetune.max_steps 300 --finetune.eval_steps 60 "$@"
 }
 
 run_listops() {
