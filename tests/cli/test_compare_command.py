@@ -48,7 +48,7 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
         ([*PLAN, "--arch", "s44"], "did you mean 's4'"),
         ([*PLAN, "--inits", "spt", "--compute_tied"], "unknown option --compute_tied"),
         ([*PLAN, "--inits", "scratch", "spt", "--tune", "--tune_seeds", "0"], "seed 0 would both choose"),
-        ([*PLAN, "--inits", "spt-causal@direction=left"], "direction is one, or left out"),
+        ([*PLAN, "--inits", "spt-causal@direction=left"], "direction is one, both, or left out"),
         (["--arch", "s4"], "data.task is not set"),
     ],
 )

@@ -13,6 +13,7 @@ def test_names_are_as_people_say_them():
     ]  # fmt: skip
     assert arm("spt-masked@span_length=8").label == "self-pretrained, masked, span length 8"
     assert arm("spt-causal@direction=one").label == "self-pretrained, causal, one direction"
+    assert arm("spt-causal@direction=both").label == "self-pretrained, causal, both directions"
     assert arm("scratch-tied@epochs").heading == "equal budget" and is_tied("scratch-tied@flops")
 
 

@@ -198,6 +198,7 @@ def test_a_full_disk_ends_the_plan_and_marks_no_run_as_failed(tmp_path, monkeypa
         ({"inits": ["scratch", "spt", "scratch-tied@flop"]}, "did you mean 'flops'"),
         ({"archs": ["s4@state_size=7"]}, "state_size is 7"),
         ({"overrides": {"model": {"bidirectional": False}}, "inits": ["spt-causal@direction=one"]}, "already"),
+        ({"archs": ["hf:gpt_neox"], "inits": ["spt-causal@direction=both"]}, "cannot be seen apart"),
         ({"jobs": 0}, "jobs is 0"),
     ],
 )

@@ -18,7 +18,8 @@ from hf_longseq.training.build import build_config, build_model, classifier_clas
 from hf_longseq.training.recipe import architectures_of, read_recipe
 
 TRAIN, SUBSET = 20_000, 2_000
-ARMS = ("scratch", "spt-masked", "spt-masked@pretrain_inputs=all", "spt-causal", "spt-causal@direction=one")
+ARMS = ("scratch", "spt-masked", "spt-masked@pretrain_inputs=all", "spt-causal", "spt-causal@direction=one",
+        "spt-causal@direction=both")  # fmt: skip
 CASES = [(name, arch) for name in recipes.names() for arch in architectures_of(read_recipe(name))]
 
 
@@ -35,7 +36,8 @@ def count(section):
 
 def flops(recipe, phase):
     """Stand-in for the counter: a head of its own for each phase, and half the work in one direction."""
-    causal = phase == "pretrain" and recipe.pretrain.objective == "causal"
+    pretraining = recipe.pretrain
+    causal = phase == "pretrain" and pretraining.objective == "causal" and not pretraining.both_directions
     return {"pretrain": 130.0, "finetune": 101.0, "scratch": 101.0}[phase] / (1 + causal)
 
 

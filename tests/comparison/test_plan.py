@@ -154,6 +154,16 @@ def test_causal_pretraining_is_fine_tuned_with_the_architecture_of_its_partner_f
     assert runs["s4-spt-causal-s0"].scratch == "scratch"
 
 
+def test_causal_pretraining_in_both_directions_is_a_run_of_its_own_with_the_partner_of_the_others():
+    runs = plan(inits=("scratch", "spt-masked", "spt-causal", "spt-causal@direction=both", "scratch-tied"))
+    both, other = runs["s4-spt-causal-direction-both-s0"], runs["s4-spt-causal-s0"]
+    assert both.pretrained == "s4-pretrain-causal-direction-both-s0" != other.pretrained
+    for name in (both.pretrained, both.name):
+        assert runs[name].recipe.model.fields["bidirectional"] and runs[name].recipe.pretrain.both_directions
+    assert not runs[other.pretrained].recipe.pretrain.both_directions
+    assert (both.scratch, both.scratch_tied) == (other.scratch, other.scratch_tied) == ("scratch", ("scratch-tied",))
+
+
 def test_a_head_that_differs_by_objective_has_a_partner_from_scratch():
     raw = RAW | {"model": {"causal": {"pooling": "last"}}}
     runs = plan(raw, inits=("scratch", "spt-masked", "spt-causal"))
@@ -205,9 +215,15 @@ def test_the_labelled_subset_can_vary_with_the_seed():
         ({"inits": ("scratch-tied@steps@epochs",)}, "tie one quantity"),
         ({"inits": FULL, "grid": ["pretrain.max_steps=10,20"]}, "differ from grid point to grid point"),
         ({"inits": ("spt", "scratch-tied@steps"), "grid": ["batch=10,20"]}, "differ from grid point to grid point"),
-        ({"inits": ("spt-causal@direction=two",)}, "direction is one, or left out"),
+        ({"inits": ("spt-causal@direction=two",)}, "direction is one, both, or left out"),
         ({"inits": ("spt-masked@direction=one",)}, "only causal pretraining has directions"),
         ({"inits": ("spt@direction=one",)}, "the recipe pretrains masked"),
+        ({"inits": ("spt@direction=both",)}, "the recipe pretrains masked"),
+        (
+            {"inits": ("spt-masked@both_directions=true",)},
+            "both_directions is true, but pretrain.objective is 'masked'",
+        ),
+        ({"inits": ("spt-causal@direction=both",), "raw": RAW | {"model": {"bidirectional": False}}}, "already"),
         ({"inits": ("spt-causal@direction=one",), "raw": RAW | {"model": {"bidirectional": False}}}, "already"),
         ({"inits": FULL, "grid": ["pretrain.span_length=1,2"], "tune_seeds": (9,)}, "grids of different sizes"),
         ({"tune_seeds": (0, 9)}, "seed 0 would both choose the settings and report them"),

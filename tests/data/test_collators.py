@@ -11,6 +11,7 @@ from hf_longseq.data.collators import (
     DataCollatorForMaskedDenoising,
     DataCollatorWithLongPadding,
     MaskEpochCallback,
+    in_direction,
 )
 from hf_longseq.data.task import TaskSpec
 
@@ -159,6 +160,24 @@ class TestCausal:
         batch = DataCollatorForCausalDenoising()(value_rows((4, 2)))
         assert (batch["labels"][:, 0] == -100).all() and (batch["labels"][1, 2:] == -100).all()
         assert torch.equal(batch["labels"][0, 1:], batch["input_values"][0, 1:]) and "bool_masked_pos" not in batch
+
+    @pytest.mark.parametrize("make", [token_rows, value_rows])
+    def test_both_directions_have_the_next_and_the_previous_step_where_both_are_real(self, make):
+        rows = [make((6,))[0] | {"attention_mask": [0, 1, 1, 1, 0, 1]}, make((4,))[0] | {"attention_mask": [1] * 4}]
+        batch = DataCollatorForCausalDenoising(both_directions=True)(rows)
+        inputs = batch["input_ids" if "input_ids" in batch else "input_values"]
+        for direction, shift in (("forward", 1), ("backward", -1)):
+            one = in_direction(batch, direction)
+            assert one["direction"] == direction and "labels_backward" not in one
+            scored = (one["labels"] != -100).reshape(2, 6, -1).all(-1)
+            for row, at in scored.nonzero().tolist():
+                assert torch.equal(one["labels"][row, at], inputs[row, at + shift])
+            first = [[1, 2], [0, 1, 2]] if direction == "forward" else [[2, 3], [1, 2, 3]]
+            assert [row.nonzero().flatten().tolist() for row in scored] == first
+
+    def test_a_batch_of_one_objective_has_no_direction(self):
+        batch = DataCollatorForCausalDenoising(vocab_size=VOCAB)(token_rows((4, 2)))
+        assert in_direction(batch, "backward") is batch
 
 
 class TestWhenMasksRepeat:

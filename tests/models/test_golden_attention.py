@@ -25,7 +25,7 @@ def test_attention(name, implementation):
     length = meta["length"]
     kwargs = {"rotary": rotary_angles(torch.arange(length)[None], config.head_dim, config.rope_theta)}
     if "window_size" in meta:
-        kwargs["window"] = window_layout(length, meta["window_size"], 1, 1, False, None, torch.device("cpu"))
+        kwargs["window"] = window_layout(length, meta["window_size"], 1, 1, None, None, torch.device("cpu"))
     elif meta["causal"] and implementation == "eager":
         kwargs["attention_mask"] = torch.full((length, length), -torch.inf).triu(1)
     with torch.no_grad():

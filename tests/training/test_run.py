@@ -52,6 +52,15 @@ def test_the_objective_reaches_the_model(tiny, tmp_path, objective):
     assert config["pretraining_objective"] == objective and config["bidirectional"] == (objective == "masked")
 
 
+def test_causal_pretraining_in_both_directions_is_bidirectional_from_end_to_end(tiny, tmp_path):
+    recipe = tiny(task="twins", pretrain={"objective": "causal", "both_directions": True})
+    first = pretrain(recipe, tmp_path / "run")
+    assert json.loads((first.output_dir / "config.json").read_text())["bidirectional"] and first.metrics["flops"] > 0
+    second = finetune(recipe, tmp_path / "classifier", init_from=first.output_dir)
+    assert "forward" not in second.metrics["transfer"]
+    assert evaluate(first.output_dir, split="validation") == pytest.approx(first.metrics["validation"], rel=1e-5)
+
+
 def test_pretraining_never_sees_a_label(tiny, tmp_path):
     seen = pretrain(tiny(), tmp_path / "a")
     blind = pretrain(tiny(data={"broken_label": True}), tmp_path / "b")
@@ -84,9 +93,11 @@ def test_bf16_and_recomputation_run_and_leave_float32_weights(tiny, tmp_path):
     assert {tensor.dtype for tensor in weights(result.output_dir).values()} == {torch.float32}
 
 
-@pytest.mark.parametrize("phase", [pretrain, finetune])
-def test_an_interrupted_run_goes_on_to_the_same_weights(tiny, tmp_path, phase):
-    recipe = tiny(model={"dropout": 0.1}, pretrain={"max_steps": 9}, finetune={"max_steps": 9})
+@pytest.mark.parametrize(
+    "phase, objective", [(pretrain, {}), (pretrain, {"objective": "causal", "both_directions": True}), (finetune, {})]
+)
+def test_an_interrupted_run_goes_on_to_the_same_weights(tiny, tmp_path, phase, objective):
+    recipe = tiny(model={"dropout": 0.1}, pretrain={"max_steps": 9, **objective}, finetune={"max_steps": 9})
 
     def interrupt(label, step, total, text):
         if step == 7:

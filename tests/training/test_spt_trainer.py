@@ -7,7 +7,7 @@ from datasets import ClassLabel, Dataset
 from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, Trainer, TrainerCallback, TrainingArguments
 
 from hf_longseq import DLRConfig, LongSeqTrainer, S4Config, S4ForSequenceClassification, S4Model, SPTConfig, SPTTrainer
-from hf_longseq.data.collators import DataCollatorForCausalDenoising, DataCollatorForMaskedDenoising
+from hf_longseq.data.collators import DataCollatorForCausalDenoising, DataCollatorForMaskedDenoising, in_direction
 from hf_longseq.data.tokenizers import byte_tokenizer
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import S4ForMaskedLM
@@ -71,6 +71,29 @@ def test_pretraining_picks_the_head_and_the_collator(tmp_path, model, rows, fiel
     scores, again = trainer.evaluate(), trainer.evaluate()
     assert scores["eval_loss"] == again["eval_loss"] and np.isfinite(scores["eval_loss"])  # the masks are fixed
     assert scores["eval_scored_positions"] > 0
+
+
+@pytest.mark.parametrize("rows", [tokens(), series(), waves()], ids=["tokens", "series", "waves"])
+def test_causal_pretraining_goes_in_both_directions_by_turns(tmp_path, rows, monkeypatch):
+    fields = {"objective": "causal", "both_directions": True, "gradient_accumulation_steps": 3}
+    config = S4Config(**SMALL, bidirectional=True)
+    trainer = SPTTrainer(model=config, args=spt(tmp_path, **fields), train_dataset=rows, eval_dataset=rows)
+    forward, ways = trainer.model.forward, []
+    monkeypatch.setattr(trainer.model, "forward", lambda **batch: ways.append(batch["direction"]) or forward(**batch))
+    trainer.train()
+    assert ways == ["forward"] * 3 + ["backward"] * 3
+    scores = trainer.evaluate()
+    assert ways[6:] == ["forward", "backward"] * 2
+
+    batch, losses = trainer.data_collator(list(trainer.eval_dataset)), []
+    for direction in ("forward", "backward"):
+        one = in_direction(batch, direction)
+        with torch.no_grad():
+            losses.append(float(forward(**one).loss))
+    assert scores["eval_loss"] == pytest.approx(sum(losses) / 2, rel=1e-5)
+    assert scores["eval_scored_positions"] == sum(
+        int((batch[name] != -100).sum()) for name in batch if "labels" in name
+    )
 
 
 def test_masks_take_the_numbers_of_the_config(tmp_path):
@@ -181,6 +204,12 @@ def test_own_metrics_replace_ours(tmp_path):
         ({"train_dataset": Dataset.from_dict({"pixels": [[1]]})}, ["pixels", "input_ids", "load_task"]),
         ({"model": S4Model(S4Config(**SMALL, input_type="values"))}, ["reads values", "tokens"]),
         ({"model": BOTH_WAYS, "objective": "causal"}, ["bidirectional"]),
+        (
+            {"model": LOOKING_BACK, "objective": "causal", "both_directions": True},
+            ["both_directions", "bidirectional"],
+        ),
+        ({"model": "hf:gpt_neox", "objective": "causal", "both_directions": True}, ["both_directions"]),
+        ({"both_directions": True}, ["both_directions", "objective='causal'"]),
         ({"objective": "maskd"}, ["maskd", "did you mean 'masked'"]),
         ({"mask_ratio": 1.0}, ["mask_ratio", "1.0"]),
         ({"span_length": 0}, ["span_length", "0"]),
@@ -188,9 +217,8 @@ def test_own_metrics_replace_ours(tmp_path):
     ],
 )
 def test_what_cannot_be_pretrained_is_named(tmp_path, change, words):
-    fields = {
-        name: change.pop(name) for name in ("objective", "mask_ratio", "span_length", "num_levels") if name in change
-    }
+    own = ("objective", "both_directions", "mask_ratio", "span_length", "num_levels")
+    fields = {name: change.pop(name) for name in own if name in change}
     with pytest.raises((HfLongSeqError, OSError)) as caught:
         arguments = supervised(tmp_path) if change.pop("args", None) else spt(tmp_path, **fields)
         SPTTrainer(**({"model": BOTH_WAYS, "train_dataset": tokens()} | change), args=arguments)

@@ -140,6 +140,17 @@ def test_the_backward_direction_starts_as_from_scratch_after_causal_pretraining(
             assert torch.equal(tensor, scratch[name])
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("task", ["waves", "tags"])
+def test_the_whole_trunk_is_loaded_after_causal_pretraining_in_both_directions(pretrained, arch, task):
+    folder, config = pretrained(arch=arch, task=task, pretrain={"objective": "causal", "both_directions": True})
+    model, report = load_pretrained_classifier(folder, config)
+    stored = load_file(folder / "model.safetensors")
+    assert model.config.bidirectional and not report.forward
+    assert all(name.startswith("classifier.") for name in report.new)
+    assert all(torch.equal(tensor, stored[name]) for name, tensor in model.state_dict().items() if name in stored)
+
+
 def test_a_one_directional_classifier_takes_all_of_a_causal_checkpoint(pretrained):
     folder, config = pretrained(model={"bidirectional": False}, pretrain={"objective": "causal"})
     model, report = load_pretrained_classifier(folder, config)

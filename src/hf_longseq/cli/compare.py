@@ -75,7 +75,7 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
     plan.add_argument(
         "--inits", nargs="+", default=inits,
         help="of scratch spt spt-masked spt-causal scratch-tied, or variants such as spt-masked@span_length=16, "
-        f"spt@pretrain_inputs=subset, spt-causal@direction=one, scratch-tied@flops [{' '.join(inits)}]",
+        f"spt@pretrain_inputs=subset, spt-causal@direction=one (or both), scratch-tied@flops [{' '.join(inits)}]",
     )  # fmt: skip
     plan.add_argument("--seeds", "--seed", dest="seeds", nargs="+", default=["0"], help="one run of each per seed [0]")
     plan.add_argument(

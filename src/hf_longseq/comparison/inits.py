@@ -10,7 +10,8 @@
 
 An arm that pretrains may have other settings of pretraining (`spt-masked@span_length=16`), other inputs
 (`spt-masked@pretrain_inputs=subset`), and after causal pretraining another direction: `spt-causal@direction=one` is
-fine-tuned one-directional.
+fine-tuned one-directional, and before `spt-causal@direction=both` both directions are pretrained, forward on the next
+step and backward on the previous one.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ class Init:
         name: One of `INITS`.
         objective: The objective that it names; None for the recipe's, and for arms without pretraining.
         tie: Of `scratch-tied`, the tied quantity.
-        direction: "one" keeps a causally pretrained model one-directional; None opens it when it is fine-tuned.
+        direction: "one" keeps a causally pretrained model one-directional, "both" pretrains it in both directions;
+            None pretrains the forward one and opens the model when it is fine-tuned.
         changes: Settings of pretraining and data that differ from the recipe's.
     """
 
@@ -66,8 +68,10 @@ class Init:
                 f"inits holds {label!r}: only arms that pretrain have variants, as spt-masked@span_length=8."
             )
         direction = fields.pop("direction", None)
-        if direction not in (None, "one"):
-            raise HfLongSeqError(f"inits holds {label!r}: direction is one, or left out to open the model to both.")
+        if direction not in (None, "one", "both"):
+            raise HfLongSeqError(
+                f"inits holds {label!r}: direction is one, both, or left out to pretrain one and fine-tune both."
+            )
         if direction and name == "spt-masked":
             raise HfLongSeqError(f"inits holds {label!r}: only causal pretraining has directions, as spt-causal has.")
         return cls(label, name, OBJECTIVE_OF.get(name), None, direction, _changes(label, fields))

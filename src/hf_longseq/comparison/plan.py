@@ -27,7 +27,7 @@ from hf_longseq.comparison.budget import CountFlops, Spent, equal_evaluations, t
 from hf_longseq.comparison.grid import grid_points, matters, with_point, with_settings
 from hf_longseq.comparison.inits import Init, plain, variant_fields
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.architectures import looking_back
+from hf_longseq.training.architectures import is_hf, looking_back
 from hf_longseq.training.arguments import DataSection, check_seed
 from hf_longseq.training.recipe import Recipe
 
@@ -276,7 +276,7 @@ class Planner:
             if any(self._is_tied(other, arm, fraction, seed) for other in found.values()):
                 continue
             if tied.label in found:
-                own = [word for word in arm.label.split("@")[1:] if not word.startswith("direction=")]
+                own = [word for word in arm.label.split("@")[1:] if word != "direction=one"]
                 own = own or [f"objective={arm.recipe.pretrain.objective}"]
                 tied = replace(tied, label="@".join([tied.label, *own]))
             found[tied.label] = tied
@@ -354,7 +354,8 @@ class Planner:
         if recipe.data.pretrain_inputs != "subset":  # the same inputs for every fraction
             recipe, fraction = replace(recipe, data=_seeded(arm.recipe.data, seed)), None
         objective, model = recipe.pretrain.objective, recipe.model
-        if objective == "causal":  # the same run for all that is fine-tuned of it
+        if objective == "causal" and not recipe.pretrain.both_directions:
+            # the same run for all that is fine-tuned of it
             recipe = replace(recipe, model=replace(model, fields=looking_back(model.arch, model.fields)))
         inputs = self.count(recipe.data)[0]
         several = {key: value for key, value in mine.items() if len(self._grids[arch][key]) > 1}
@@ -392,11 +393,18 @@ def _directed(recipe: Recipe, init: Init) -> Recipe:
     """The recipe of an arm that names a direction."""
     if recipe.pretrain.objective != "causal":
         raise HfLongSeqError(f"inits holds {init.label!r}, but the recipe pretrains masked: write spt-causal.")
+    if init.direction == "both" and is_hf(recipe.model.arch):
+        raise HfLongSeqError(
+            f"inits holds {init.label!r}, but {recipe.model.arch} is an architecture of transformers, whose "
+            "directions cannot be seen apart: leave direction out."
+        )
     if not recipe.model.fields.get("bidirectional"):
         raise HfLongSeqError(
             f"inits holds {init.label!r}, but {recipe.model.arch} is one-directional here already: leave direction "
             "out, or set model.bidirectional to true."
         )
+    if init.direction == "both":
+        return with_settings(recipe, {"pretrain": {"both_directions": True}})
     fields = looking_back(recipe.model.arch, recipe.model.fields)
     return replace(recipe, model=replace(recipe.model, fields=fields))
 

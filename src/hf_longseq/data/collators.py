@@ -477,22 +477,44 @@ class DataCollatorForCausalDenoising(_DenoisingCollator):
     (B, L) int64 or `input_values` (B, L, C) float32, `attention_mask` (B, L) int64, and `labels`: the input itself,
     (B, L) int64 for tokens, (B, L, C) float32 or int64 levels for values, with -100 on padding, on a step after
     padding and, for values, on the first step of each row.
+
+    Args:
+        both_directions: For a bidirectional model with a head of masked denoising, whose outputs stand where their
+            labels do: `labels` holds the next step at every step, and `labels_backward` the previous one, each -100
+            where either of the two is padding. `in_direction` makes a batch of one of them.
     """
+
+    both_directions: bool = False
 
     def __call__(self, rows: list[dict]) -> Batch:
         kind, sequences, attention = self._flatten(rows)
-        targets = []
+        targets: list[np.ndarray] = []
+        backward: list[np.ndarray] = []
         for sequence, valid in zip(sequences, attention, strict=True):
             # the first step of all has nothing before it, and the first after padding nothing real
             scored = valid == 1
             scored[1:] &= valid[:-1] == 1
-            scored[0] &= kind == "input_ids"  # the model's shift takes it away
+            scored[0] &= kind == "input_ids" and not self.both_directions  # the model's shift takes it away
             targets.append(self._targets(kind, sequence, scored))
+            if self.both_directions:
+                targets[-1] = np.roll(targets[-1], -1, axis=0)
+                backward.append(self._targets(kind, np.roll(sequence, 1, axis=0), scored))
         return {
             kind: self._stack(sequences, self.pad_token_id if kind == "input_ids" else 0.0),
             "attention_mask": self._stack(attention, 0),
             "labels": self._stack(targets, IGNORE),
+            **({"labels_backward": self._stack(backward, IGNORE)} if backward else {}),
         }
+
+
+def in_direction(batch: Batch, direction: str) -> Batch:
+    """A batch with the labels of one `direction`, "forward" or "backward", and its name, which the model takes; a
+    batch without `labels_backward` as it is."""
+    if "labels_backward" not in batch:
+        return batch
+    labels = batch["labels" if direction == "forward" else "labels_backward"]
+    kept = {name: tensor for name, tensor in batch.items() if name != "labels_backward"}
+    return {**kept, "labels": labels, "direction": direction}
 
 
 class MaskEpochCallback(TrainerCallback):

@@ -301,7 +301,7 @@ def summary(run: Run, head: str, arch: str) -> str:
 def objective(section: dict[str, Any], task_ratio: float | None) -> str:
     """The objective of pretraining in words; without a ratio of its own it used the task's."""
     if section.get("objective") == "causal":
-        return "predicting the next input"
+        return "predicting the next input" + (" and the previous one" if section.get("both_directions") else "")
     ratio = section.get("mask_ratio") or task_ratio
     return f"restoring masked inputs, mask ratio {ratio if ratio is not None else 'of the task'}"
 

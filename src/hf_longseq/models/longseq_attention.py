@@ -96,12 +96,12 @@ def window_layout(
     window: int,
     back: int,
     ahead: int,
-    causal: bool,
+    direction: str | None,
     valid_BL: torch.Tensor | None,
     device: torch.device,
     biased_heads: int | None = None,
 ) -> WindowLayout:
-    """Plan block-local attention. The mask holds one row per block, and W x K more only in a causal model or where
+    """Plan block-local attention. The mask holds one row per block, and W x K more only in one direction or where
     the scores of `biased_heads` heads get the local bias."""
     window = min(window, length)
     order = inverse = None
@@ -115,10 +115,10 @@ def window_layout(
     tail = num_blocks * window - length
     padded = F.pad(valid_BL, (back * window, tail + ahead * window))
     mask_BMWK = padded.unfold(1, (back + 1 + ahead) * window, window)[:, :, None, :]
-    if causal:
+    if direction is not None:
         row = torch.arange(window, device=device)[:, None] + back * window
         column = torch.arange((back + 1 + ahead) * window, device=device)
-        mask_BMWK = mask_BMWK & (column <= row)
+        mask_BMWK = mask_BMWK & (column <= row if direction == "forward" else column >= row)
     # a block of nothing but padding would have no key at all: let it see everything, its output is not used
     mask_BMWK = mask_BMWK | ~mask_BMWK.any(dim=-1, keepdim=True)
     bias = None
@@ -205,6 +205,7 @@ class LongAttention(nn.Module):
         past_key_values=None,
         rotary: tuple[torch.Tensor, torch.Tensor] | None = None,
         window: WindowLayout | None = None,
+        direction: str | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """(B, L, H) to (B, L, H) and the attention weights (None unless eager).
@@ -224,9 +225,9 @@ class LongAttention(nn.Module):
         dropout = self.config.attention_dropout if self.training else 0.0
         scaling = self.head_dim**-0.5
         implementation = self.config._attn_implementation
-        dense = self.config.attention_window is not None or self.config.attention_bias is not None
+        dense = self.config.attention_window is not None or self.config.attention_bias is not None or direction
         if dense and implementation != "eager":
-            implementation = "sdpa"  # fused kernels take neither a window's masks nor a bias
+            implementation = "sdpa"  # fused kernels take no dense mask: of a window, a bias, or the backward direction
         if window is not None:
             key, value = key[:, :, :length], value[:, :, :length]  # without the room of a cache of fixed size
             out, weights = block_local_attention(

@@ -12,6 +12,17 @@ from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 
+DIRECTIONS = ("forward", "backward")
+"""What a bidirectional model can be asked to see: the present and what lies before it, or after it."""
+
+
+def one_direction(readout_D: torch.Tensor, direction: str | None) -> torch.Tensor:
+    """Readouts or kernels (2, ...) of both directions with zeros for the one that is not asked for; all for None."""
+    if direction is None:
+        return readout_D
+    none = torch.zeros_like(readout_D[0])
+    return torch.stack([row if name == direction else none for name, row in zip(DIRECTIONS, readout_D, strict=True)])
+
 
 class LongSeqBatchNorm(nn.Module):
     """Batch norm over the channels of a sequence whose statistics leave out padding.

@@ -15,6 +15,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.utils.generic import maybe_autocast
 
+from .longseq_layers import one_direction
 from .ssm_cache import RecurrentCache, RecurrentLayer
 from .ssm_convolution import long_convolution
 from .ssm_step import check_state
@@ -71,22 +72,26 @@ class MegaEMA(nn.Module):
         return decaying_sums((drive * readout)[:, None], log_q, length)[:, 0]
 
     def forward(
-        self, x_BLD: torch.Tensor, valid_BL: torch.Tensor | None = None, memory: RecurrentLayer | None = None
+        self,
+        x_BLD: torch.Tensor,
+        valid_BL: torch.Tensor | None = None,
+        memory: RecurrentLayer | None = None,
+        direction: str | None = None,
     ) -> torch.Tensor:
         """(B, L, D) to (B, L, D). Positions that ``valid_BL`` marks 0 enter no average; ``memory`` holds the state
         (B, D, n) of a causal model."""
         with maybe_autocast(device_type=x_BLD.device.type, enabled=False):
             x = x_BLD.to(torch.promote_types(x_BLD.dtype, torch.float32))
             u_DBL = (x if valid_BL is None else x * valid_BL[..., None]).permute(2, 0, 1)
-            e_DBL = self._convolve(u_DBL) if memory is None else self._continue(u_DBL, memory)
+            e_DBL = self._convolve(u_DBL, direction) if memory is None else self._continue(u_DBL, memory)
             y = F.silu(e_DBL.permute(1, 2, 0) + self.skip_omega.to(x.dtype) * x)
         return y.to(x_BLD.dtype)
 
-    def _convolve(self, u_DBL: torch.Tensor) -> torch.Tensor:
+    def _convolve(self, u_DBL: torch.Tensor, direction: str | None = None) -> torch.Tensor:
         channels, length = u_DBL.shape[0], u_DBL.shape[-1]
         taps = min(length, self.truncation or length)
         kernel_RL = F.pad(self.kernel(taps, u_DBL.dtype), (0, length - taps))
-        forward_DL, *backward = kernel_RL.split(channels)
+        forward_DL, *backward = one_direction(kernel_RL.unflatten(0, (-1, channels)), direction)
         if not backward:
             return long_convolution(u_DBL, forward_DL[None])
         # the convolution's second kernel starts one position ahead
@@ -160,10 +165,15 @@ class MegaLayout:
 
 
 def plan_whole(
-    batch: int, length: int, chunk: int | None, causal: bool, valid_BL: torch.Tensor | None, device: torch.device
+    batch: int,
+    length: int,
+    chunk: int | None,
+    direction: str | None,
+    valid_BL: torch.Tensor | None,
+    device: torch.device,
 ) -> MegaLayout:
-    """Layout of a sequence that starts here. A last chunk that is short is filled with padding, which changes nothing:
-    padded keys are not seen and not counted."""
+    """Layout of a sequence that starts here, seen in both directions (None) or one. A last chunk that is short is
+    filled with padding, which changes nothing: padded keys are not seen and not counted."""
     size = length if chunk is None else min(chunk, length)
     chunks = -(-length // size)
     order = inverse = visible = None
@@ -175,9 +185,10 @@ def plan_whole(
         if valid_BL is None:
             valid_BL = torch.ones(batch, length, device=device)
         visible = F.pad(valid_BL.bool(), (0, chunks * size - length)).view(batch * chunks, 1, 1, size)
-    if causal:
-        causal_TT = torch.ones(size, size, dtype=torch.bool, device=device).tril()
-        visible = causal_TT if visible is None else visible & causal_TT
+    if direction is not None:
+        seen_TT = torch.ones(size, size, dtype=torch.bool, device=device)
+        seen_TT = seen_TT.tril() if direction == "forward" else seen_TT.triu()
+        visible = seen_TT if visible is None else visible & seen_TT
     return MegaLayout(size, order, inverse, visible, None)
 
 

@@ -22,6 +22,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
+from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_convolution import (
@@ -87,6 +88,7 @@ class DLRMixer(nn.Module):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
+        direction: str | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, None]:
         """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
@@ -95,12 +97,14 @@ class DLRMixer(nn.Module):
         with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
             u_BLH = hidden_states.float()
             u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
-            y_HBL = F.gelu(self._convolve(u_HBL, past_key_values)).to(hidden_states.dtype)
+            y_HBL = F.gelu(self._convolve(u_HBL, past_key_values, direction)).to(hidden_states.dtype)
         # the projection reads the transposed matrix in place
         projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
         return F.glu(projected, dim=-1).view(batch, length, channels), None
 
-    def _convolve(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
+    def _convolve(
+        self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None
+    ) -> torch.Tensor:
         weight_DHN2, skip_H = self.mode_weight_W.float(), self.skip_D.float()
         length, memory, state = u_HBL.shape[-1], None, None
         if past_key_values is not None:
@@ -116,7 +120,7 @@ class DLRMixer(nn.Module):
             return torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
 
         decay_N, omega_N = self._modes()
-        kernel_DHL = self._taps(decay_N, omega_N, length)
+        kernel_DHL = one_direction(self._taps(decay_N, omega_N, length), direction)
         y_HBL = long_convolution(u_HBL, kernel_DHL, skip_H)
         if memory is None:
             return y_HBL

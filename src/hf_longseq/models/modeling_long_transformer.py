@@ -16,6 +16,7 @@ from transformers.masking_utils import create_bidirectional_mask, create_causal_
 from .configuration_long_transformer import LongTransformerConfig
 from .longseq_attention import (
     LongAttention,
+    WindowLayout,
     additive,
     local_bias,
     rotary_angles,
@@ -77,6 +78,7 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         attention_mask: torch.Tensor | None,
         position_ids: torch.Tensor | None,
         past_key_values: Cache | None,
+        direction: str | None = None,
     ) -> tuple[torch.Tensor, dict]:
         config, length = self.config, hidden_states.shape[1]
         prepared = attention_mask is not None and attention_mask.ndim == 4 and position_ids is not None
@@ -86,17 +88,18 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         padding = attention_mask if attention_mask is not None and attention_mask.ndim == 2 else None
         if position_ids is None:
             position_ids = self._positions(padding, seen, length, hidden_states.device)
-        kwargs = {}
+        kwargs: dict = {} if direction is None else {"direction": direction}
         if config.position_embedding == "rotary":
             kwargs["rotary"] = rotary_angles(position_ids, config.head_dim, config.rope_theta)
         elif config.position_embedding == "sinusoidal":
             hidden_states = hidden_states + sinusoidal_positions(position_ids, config.hidden_size).to(hidden_states)
 
-        if attention_mask is padding and (config.attention_window is not None or config.attention_bias is not None):
+        dense = config.attention_window is not None or config.attention_bias is not None or direction is not None
+        if attention_mask is padding and dense:
             if config.attention_window is not None and seen == 0:
-                kwargs["window"] = self._window_layout(length, padding, hidden_states.device)
+                kwargs["window"] = self._window_layout(length, padding, hidden_states.device, direction)
                 return hidden_states, {"attention_mask": None, **kwargs}
-            kwargs["attention_mask"] = self.dense_mask(hidden_states, padding, past_key_values)
+            kwargs["attention_mask"] = self.dense_mask(hidden_states, padding, past_key_values, direction)
         elif config.bidirectional:
             kwargs["attention_mask"] = create_bidirectional_mask(config, hidden_states, attention_mask)
         else:
@@ -119,22 +122,28 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
             return torch.arange(seen, seen + length, device=device)[None]
         return (padding.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
 
-    def _window_layout(self, length: int, padding: torch.Tensor | None, device: torch.device):
+    def _window_layout(
+        self, length: int, padding: torch.Tensor | None, device: torch.device, direction: str | None
+    ) -> WindowLayout:
         config = self.config
-        ahead = config.window_blocks_ahead if config.bidirectional else 0
+        direction = direction if config.bidirectional else "forward"
         return window_layout(
             length,
             config.attention_window,
-            config.window_blocks_back,
-            ahead,
-            not config.bidirectional,
+            0 if direction == "backward" else config.window_blocks_back,
+            0 if direction == "forward" else config.window_blocks_ahead,
+            direction,
             padding,
             device,
             config.num_attention_heads if config.attention_bias == "local" else None,
         )
 
     def dense_mask(
-        self, hidden_states: torch.Tensor, padding: torch.Tensor | None, past_key_values: Cache | None
+        self,
+        hidden_states: torch.Tensor,
+        padding: torch.Tensor | None,
+        past_key_values: Cache | None,
+        direction: str | None = None,
     ) -> torch.Tensor:
         """What may be seen, and the local bias: (B, 1 or N, L, keys), boolean or to be added to the scores.
 
@@ -149,7 +158,9 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         queries = keys[:, -length:]
         keys, visible = F.pad(keys, (0, room)), F.pad(visible, (0, room))
         allowed = visible[:, None, :].expand(-1, length, -1)
-        if not config.bidirectional:
+        if direction == "backward":
+            allowed = allowed & (keys[:, None, :] >= queries[:, :, None])
+        elif direction == "forward" or not config.bidirectional:
             allowed = allowed & (keys[:, None, :] <= queries[:, :, None])
         if config.attention_window is not None:
             first_block = queries // config.attention_window - config.window_blocks_back

@@ -23,7 +23,15 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_longseq import LongSeqConfig
-from .longseq_layers import FeedForward, LongSeqBatchNorm, LongSeqDropout, LongSeqScaleNorm, apply_norm, build_norm
+from .longseq_layers import (
+    DIRECTIONS,
+    FeedForward,
+    LongSeqBatchNorm,
+    LongSeqDropout,
+    LongSeqScaleNorm,
+    apply_norm,
+    build_norm,
+)
 from .longseq_losses import check_lengths, check_token_ids, check_values, real_positions, without_padding
 from .longseq_streaming import LongSeqStream
 from .ssm_cache import RecurrentCache, StaticRecurrentCache
@@ -219,6 +227,7 @@ class LongSeqModel(LongSeqPreTrainedModel):
         attention_mask: torch.Tensor | None,
         position_ids: torch.Tensor | None,
         past_key_values: Cache | None,
+        direction: str | None = None,
     ) -> tuple[torch.Tensor, dict]:
         """What the mixers get besides hidden states, prepared once per forward; also the place to add positions.
 
@@ -229,7 +238,7 @@ class LongSeqModel(LongSeqPreTrainedModel):
             # transformers takes a single position for a generated one, never padded; in a stream it may be
             return hidden_states, {"attention_mask": attention_mask[:, -1:]}
         mask = create_recurrent_attention_mask(self.config, hidden_states, attention_mask, past_key_values)
-        return hidden_states, {"attention_mask": mask}
+        return hidden_states, {"attention_mask": mask, **({"direction": direction} if direction else {})}
 
     @merge_with_config_defaults
     @capture_outputs
@@ -255,9 +264,18 @@ class LongSeqModel(LongSeqPreTrainedModel):
             past_key_values: a cache that `make_cache` or an earlier call returned (causal models).
             use_cache: return the cache.
             kwargs: `bool_masked_pos` (B, L), true where a value is masked (its channels are zeroed and its flag set);
-                the rest goes to the mixers.
+                `direction`, by which a bidirectional model sees only the present and what lies before it ("forward")
+                or after it ("backward"); the rest goes to the mixers.
+
+        Raises:
+            ValueError: For inputs that do not fit the model, an unknown direction, or one of a causal model.
         """
-        bool_masked_pos = kwargs.pop("bool_masked_pos", None)
+        bool_masked_pos, direction = kwargs.pop("bool_masked_pos", None), kwargs.pop("direction", None)
+        if direction is not None and (direction not in DIRECTIONS or not self.config.bidirectional):
+            raise ValueError(
+                f"direction is {direction!r} with bidirectional={self.config.bidirectional}; give a bidirectional "
+                f"model one of {', '.join(DIRECTIONS)}, or leave it out."
+            )
         given = next((x for x in (inputs_embeds, input_ids, input_values) if x is not None), None)
         valid_mask = real_positions(attention_mask, given, past_key_values is not None)
         if inputs_embeds is None:
@@ -273,7 +291,9 @@ class LongSeqModel(LongSeqPreTrainedModel):
 
         if inputs_embeds.shape[0] == 0:  # no sequence at all: nothing to mix
             return BaseModelOutputWithPast(inputs_embeds, past_key_values=past_key_values if use_cache else None)
-        hidden_states, mixer_kwargs = self.mixer_inputs(inputs_embeds, attention_mask, position_ids, past_key_values)
+        hidden_states, mixer_kwargs = self.mixer_inputs(
+            inputs_embeds, attention_mask, position_ids, past_key_values, direction
+        )
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states, valid_mask=valid_mask, past_key_values=past_key_values, **mixer_kwargs, **kwargs

@@ -22,7 +22,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
-from .longseq_layers import LongSeqDropout
+from .longseq_layers import LongSeqDropout, one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, mimo_scan
@@ -98,6 +98,7 @@ class LRUMixer(nn.Module):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
+        direction: str | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, None]:
         """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state
@@ -109,7 +110,9 @@ class LRUMixer(nn.Module):
             u_BLH = hidden_states.to(torch.promote_types(hidden_states.dtype, torch.float32))
             if attention_mask is not None:
                 u_BLH = u_BLH * attention_mask[..., None]
-            y_HBL = mimo_scan(u_BLH, self.discrete_system(u_BLH.dtype), memory)
+            system = self.discrete_system(u_BLH.dtype)
+            system = system._replace(readout_DHP2=one_direction(system.readout_DHP2, direction))
+            y_HBL = mimo_scan(u_BLH, system, memory)
             y_HBL = F.gelu(y_HBL, approximate="tanh").to(hidden_states.dtype)
         return F.glu(self.output_projection(self.dropout(y_HBL.permute(1, 2, 0))), dim=-1), None
 

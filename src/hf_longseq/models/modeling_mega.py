@@ -101,6 +101,7 @@ class MegaMixer(nn.Module):
         residual: torch.Tensor | None = None,
         layout: MegaLayout | None = None,
         keep: int = 0,
+        direction: str | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """(B, L, D) to (B, L, D), the residual included, and attention weights (B, 1, L, K), None unless eager.
@@ -115,11 +116,11 @@ class MegaMixer(nn.Module):
             residual = hidden_states
         if layout is None:
             batch, length, _ = hidden_states.shape
-            causal, device = not config.bidirectional, hidden_states.device
-            layout = plan_whole(batch, length, config.chunk_size, causal, attention_mask, device)
+            way, device = direction if config.bidirectional else "forward", hidden_states.device
+            layout = plan_whole(batch, length, config.chunk_size, way, attention_mask, device)
 
         value = F.silu(self.value_proj(hidden_states))
-        average = self.dropout(self.ema(hidden_states, attention_mask, memory))
+        average = self.dropout(self.ema(hidden_states, attention_mask, memory, direction))
         width, shared = config.hidden_size, config.shared_representation_size
         update, inner, skip = self.average_proj(average).split((width, shared + config.value_size, width), dim=-1)
         update, (mixed, reset) = torch.sigmoid(update), F.silu(inner).split((shared, config.value_size), dim=-1)
@@ -231,9 +232,12 @@ class MegaModel(MegaPreTrainedModel, LongSeqModel):
         attention_mask: torch.Tensor | None,
         position_ids: torch.Tensor | None,
         past_key_values: Cache | None,
+        direction: str | None = None,
     ) -> tuple[torch.Tensor, dict]:
         config, (batch, length, _), device = self.config, hidden_states.shape, hidden_states.device
-        hidden_states, kwargs = super().mixer_inputs(hidden_states, attention_mask, position_ids, past_key_values)
+        hidden_states, kwargs = super().mixer_inputs(
+            hidden_states, attention_mask, position_ids, past_key_values, direction
+        )
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
         limit = config.max_position_embeddings
         if config.position_bias == "simple" and config.chunk_size is None and seen + length > limit:
@@ -250,8 +254,8 @@ class MegaModel(MegaPreTrainedModel, LongSeqModel):
             cached = memory.keys.shape[1]
             kwargs["layout"] = plan_continuation(length, seen, cached, config.chunk_size, valid, device)
         else:
-            mask, causal = kwargs["attention_mask"], not config.bidirectional
-            kwargs["layout"] = plan_whole(batch, length, config.chunk_size, causal, mask, device)
+            mask, way = kwargs["attention_mask"], direction if config.bidirectional else "forward"
+            kwargs["layout"] = plan_whole(batch, length, config.chunk_size, way, mask, device)
         return hidden_states, kwargs
 
 

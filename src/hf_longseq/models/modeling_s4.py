@@ -23,6 +23,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
+from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_convolution import channels_first, long_convolution
@@ -109,6 +110,7 @@ class S4Mixer(nn.Module):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
+        direction: str | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, None]:
         """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
@@ -117,15 +119,16 @@ class S4Mixer(nn.Module):
         with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
             u_BLH = hidden_states.float()
             u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
-            y_HBL = F.gelu(self._scan(u_HBL, past_key_values)).to(hidden_states.dtype)
+            y_HBL = F.gelu(self._scan(u_HBL, past_key_values, direction)).to(hidden_states.dtype)
         # the projection reads the transposed matrix in place
         projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
         return F.glu(projected, dim=-1).view(batch, length, channels), None
 
-    def _scan(self, u_HBL: torch.Tensor, past_key_values: Cache | None) -> torch.Tensor:
+    def _scan(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
         skip_H, length = self.skip_D.float(), u_HBL.shape[-1]
         if past_key_values is None:
             system, readout_DHN = self.discrete_system()
+            readout_DHN = one_direction(readout_DHN, direction)
             if choose_method(u_HBL.shape[1], length) == "scan":
                 return chunked_scan(u_HBL, system, readout_DHN, skip_H)[0]
             return long_convolution(u_HBL, two_level_kernel(system, readout_DHN, length), skip_H)

@@ -23,7 +23,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
-from .longseq_layers import LongSeqDropout
+from .longseq_layers import LongSeqDropout, one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_init import as_pairs, hippo_legs, log_uniform
@@ -152,6 +152,7 @@ class S5Mixer(nn.Module):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
+        direction: str | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, None]:
         """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state
@@ -163,7 +164,9 @@ class S5Mixer(nn.Module):
             u_BLH = hidden_states.to(torch.promote_types(hidden_states.dtype, torch.float32))
             if attention_mask is not None:
                 u_BLH = u_BLH * attention_mask[..., None]
-            y_BLH = mimo_scan(u_BLH, self.discrete_system(u_BLH.dtype), memory).permute(1, 2, 0)
+            system = self.discrete_system(u_BLH.dtype)
+            system = system._replace(readout_DHP2=one_direction(system.readout_DHP2, direction))
+            y_BLH = mimo_scan(u_BLH, system, memory).permute(1, 2, 0)
             activated = F.gelu(y_BLH, approximate="tanh").to(hidden_states.dtype)
         if self.gate_projection is None:
             return activated, None

@@ -168,6 +168,7 @@ class PretrainSection(PhaseSection):
     """Denoising of the task's own inputs."""
 
     objective: Literal["masked", "causal"] = option("masked", "restore masked positions, or predict the next one")
+    both_directions: bool = option(False, "causal: predict the next step and, at every second batch, the previous one")
     mask_ratio: float | None = option(None, "share of positions masked (default: the task's)")
     span_length: int = option(1, "masked positions come in runs of this length")
     num_levels: int | None = option(None, "levels for cross-entropy on values, 0 for L1 (default: the task's)")
@@ -178,6 +179,11 @@ class PretrainSection(PhaseSection):
     def __post_init__(self):
         super().__post_init__()
         require(self, self.section, "span_length", 1)
+        if self.both_directions and self.objective != "causal":
+            raise HfLongSeqError(
+                f"pretrain.both_directions is true, but pretrain.objective is {self.objective!r}: only causal "
+                "pretraining has directions, so set the objective to 'causal' or leave both_directions out."
+            )
         if self.mask_ratio is not None and not 0 < self.mask_ratio < 1:
             raise HfLongSeqError(
                 f"pretrain.mask_ratio is {self.mask_ratio}: give a number between 0 and 1, both excluded, for example "

@@ -166,7 +166,8 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
 
         return hf_architectures.build_config(recipe, spec, classifier, num_levels(recipe.pretrain, spec))
     fields, objective = recipe.model.fields, recipe.pretrain.objective
-    fields = looking_back(recipe.model.arch, fields) if objective == "causal" and not classifier else dict(fields)
+    one_way = objective == "causal" and not classifier and not recipe.pretrain.both_directions
+    fields = looking_back(recipe.model.arch, fields) if one_way else dict(fields)
     if spec.modality == "tokens":
         fields |= {"input_type": "tokens", "vocab_size": spec.vocab_size}
     else:
@@ -175,6 +176,8 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
             "num_channels": spec.num_channels,
             "num_levels": num_levels(recipe.pretrain, spec),
         }
+    if not classifier:
+        check_both_directions(recipe.pretrain, bool(fields["bidirectional"]), recipe.model.arch)
     names = spec.labels or ("value",)
     fields |= {
         "pad_token_id": spec.pad_token_id,
@@ -194,6 +197,15 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
 
 
+def check_both_directions(settings: PretrainSection | SPTConfig, bidirectional: bool, model: str) -> None:
+    """Raise if prediction in both directions is asked of a model that has not got two."""
+    if settings.both_directions and not bidirectional:
+        raise HfLongSeqError(
+            f"both_directions is true, but {model} is no bidirectional model of hf-longseq: set bidirectional to "
+            "true, or leave both_directions out."
+        )
+
+
 def num_levels(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> int | None:
     """Levels to predict by cross-entropy; None for the L1 loss (written 0 in a recipe) and for tokens."""
     if spec.modality == "tokens":
@@ -202,10 +214,11 @@ def num_levels(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> int | N
 
 
 def pretraining_class(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> type:
-    """The Auto class whose head fits the inputs and the objective."""
+    """The Auto class whose head fits the inputs and the objective; a next-token head is for models that look back."""
     if spec.modality == "values":
         return AutoModelForPreTraining
-    return AutoModelForMaskedLM if settings.objective == "masked" else AutoModelForCausalLM
+    looks_back = settings.objective == "causal" and not settings.both_directions
+    return AutoModelForCausalLM if looks_back else AutoModelForMaskedLM
 
 
 def build_model(auto_class: type, config: PreTrainedConfig):
@@ -220,6 +233,9 @@ def denoising_parts(settings: PretrainSection | SPTConfig, spec: TaskSpec, seed:
     """Collators for training and for evaluation, and the metrics, of pretraining."""
     levels = {"num_levels": num_levels(settings, spec)}
     documents = 2 if spec.pair else 1
+    if settings.both_directions:
+        collator = DataCollatorForCausalDenoising.from_task(spec, **levels, both_directions=True)
+        return collator, collator, DenoisingMetrics(documents=2 * documents)
     if settings.objective == "causal":
         collator = DataCollatorForCausalDenoising.from_task(spec, **levels)
         return collator, collator, DenoisingMetrics(causal=True, documents=documents)

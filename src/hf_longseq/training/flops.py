@@ -18,6 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from hf_longseq.data.collators import in_direction
+
 logger = logging.get_logger(__name__)
 
 
@@ -45,6 +47,7 @@ def training_flops(
             if getattr(twin.config, "use_cache", None):
                 twin.config.use_cache = False
             batch = {name: tensor.to(device) for name, tensor in collator(list(rows)).items()}
+            batch = in_direction(batch, "forward")
             with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
                 twin(**batch).loss.backward()
         return counter.get_total_flops() / len(rows)

@@ -88,6 +88,11 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
             f"model.{redrawn} and the weights of {starts_from(recipe)!r} exclude each other: leave it out, or set "
             "model.pretrained to false."
         )
+    if not classifier and recipe.pretrain.both_directions:
+        raise HfLongSeqError(
+            f"pretrain.both_directions is true, but {arch} is an architecture of transformers, whose directions "
+            "cannot be seen apart: leave both_directions out."
+        )
     config = trunk_config(recipe, spec)
     if recipe.pretrain.objective == "causal" and not classifier:  # only what is fine-tuned of it reads both ways
         fields = looking_back(arch, fields)

@@ -45,7 +45,7 @@ RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
 CHECKPOINTS = "checkpoints"
 SPLITS = "splits.json"
 # Settings that older runs do not record, and the value with which they were made.
-ADDED_LATER = {"train_sampling_strategy": "random"}
+ADDED_LATER = {"train_sampling_strategy": "random", "both_directions": False}
 LOCK = ".lock"
 # Values that a file of settings may hold.
 MOST_VALUES = 1_000_000

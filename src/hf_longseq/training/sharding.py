@@ -87,7 +87,8 @@ class FillerCollator:
         filler = torch.tensor([bool(row.get(FILLER)) for row in rows])
         batch = self.collator([{name: value for name, value in row.items() if name != FILLER} for row in rows])
         if filler.any():
-            batch["labels"][filler.repeat(len(batch["labels"]) // len(rows))] = IGNORE
+            for name in batch.keys() & {"labels", "labels_backward"}:
+                batch[name][filler.repeat(len(batch[name]) // len(rows))] = IGNORE
         return batch
 
 

@@ -21,6 +21,8 @@ class SPTConfig(TrainingArguments):
 
     Args:
         objective: "masked" restores masked positions, "causal" predicts the next one.
+        both_directions: Causal pretraining of a bidirectional model: forward on the next step at even optimiser steps,
+            backward on the previous one at odd steps.
         mask_ratio: Share of positions masked; None takes the task's, or 0.15 for tokens and 0.25 for values.
         span_length: Masked positions come in runs of this length.
         num_levels: Levels of values for cross-entropy, 0 for L1; None takes the task's, or L1.
@@ -36,6 +38,7 @@ class SPTConfig(TrainingArguments):
     """
 
     objective: OBJECTIVE = "masked"
+    both_directions: bool = False
     mask_ratio: float | None = None
     span_length: int = 1
     num_levels: int | None = None
@@ -52,6 +55,10 @@ class SPTConfig(TrainingArguments):
         if self.objective not in choices:
             close = did_you_mean(str(self.objective), choices)
             raise HfLongSeqError(f"SPTConfig.objective is {self.objective!r}{close}: choose 'masked' or 'causal'.")
+        if self.both_directions and self.objective != "causal":
+            raise HfLongSeqError(
+                f"SPTConfig.both_directions is True, but objective is {self.objective!r}: set objective='causal'."
+            )
         if self.mask_ratio is not None and not 0 < self.mask_ratio < 1:
             raise HfLongSeqError(
                 f"SPTConfig.mask_ratio is {self.mask_ratio}: give a number between 0 and 1, both excluded."

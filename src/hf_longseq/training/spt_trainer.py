@@ -7,7 +7,9 @@ from transformers import TrainingArguments
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.build import denoising_parts, num_levels, pretraining_class
+from hf_longseq.models.configuration_longseq import LongSeqConfig
+from hf_longseq.training.architectures import is_hf
+from hf_longseq.training.build import check_both_directions, denoising_parts, num_levels, pretraining_class
 from hf_longseq.training.heads import with_head
 from hf_longseq.training.rows import describe, tokenizer_of
 from hf_longseq.training.spt_config import SPTConfig
@@ -64,11 +66,17 @@ class SPTTrainer(LongSeqTrainer):
     def parts(self, model, args: SPTConfig, train_rows, eval_rows, processing_class, spec: TaskSpec | None) -> tuple:
         rows = train_rows if train_rows is not None else eval_rows
         spec = spec or describe(rows, tokenizer_of(processing_class))
-        fields = {"pretraining_objective": args.objective, "num_levels": num_levels(args, spec)}
+        if isinstance(model, str) and is_hf(model):
+            check_both_directions(args, False, model)
+        in_place = args.objective == "masked" or args.both_directions  # outputs stand where their labels do
+        fields = {"pretraining_objective": "masked" if in_place else "causal", "num_levels": num_levels(args, spec)}
         model, spec = with_head(model, pretraining_class(args, spec), spec, fields)
-        if args.objective == "causal" and getattr(model.config, "bidirectional", False):
+        if args.both_directions:
+            own = isinstance(model.config, LongSeqConfig) and model.config.bidirectional
+            check_both_directions(args, own, type(model).__name__)
+        elif args.objective == "causal" and getattr(model.config, "bidirectional", False):
             raise HfLongSeqError(
                 f"objective is 'causal', but {type(model).__name__} is bidirectional and sees what it would predict: "
-                "set bidirectional=False, or take the masked objective."
+                "set bidirectional=False, both_directions=True, or take the masked objective."
             )
         return model, *denoising_parts(args, spec, args.seed)

@@ -29,9 +29,11 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
+from hf_longseq.data.collators import in_direction
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.configuration_longseq import LongSeqConfig
+from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
 from hf_longseq.training.build import classification_parts, classifier_class, label_statistics
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
@@ -216,6 +218,21 @@ class LongSeqTrainer(ShardedTrainer):
             return order
         sampler.order = order
         return sampler
+
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        """As in transformers; where a batch has labels of both directions, even steps look back and odd ones ahead."""
+        inputs = in_direction(inputs, "backward" if self.state.global_step % 2 else "forward")
+        return super().training_step(model, inputs, num_items_in_batch)
+
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
+        """As in transformers; of labels of both directions, backward predictions follow the forward ones."""
+        if "labels_backward" not in inputs:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        ways = [in_direction(inputs, direction) for direction in DIRECTIONS]
+        step = super().prediction_step
+        loss, logits, labels = zip(*(step(model, one, prediction_loss_only, ignore_keys) for one in ways), strict=True)
+        joined = (None, None) if prediction_loss_only else (torch.cat(logits), torch.cat(labels))
+        return torch.stack(loss).mean(), *joined
 
     def get_eval_dataloader(self, eval_dataset=None):
         return self._with_eval_collator(super().get_eval_dataloader, eval_dataset)
