@@ -23,13 +23,13 @@ def run(argv: list[str]) -> None:
     phase = "scratch" if any(word.replace("-", "_") == "__from_scratch" for word in argv) else "finetune"
     words, overrides = split_dotted(argv, phase=phase, parser=parser)
     options = parser.parse(words)
+    overrides = common_overrides(options, overrides)
 
     from hf_longseq.training import Recipe, finetune
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
     show_data_notes()
-    overrides = common_overrides(options, overrides)
     source, init_from = options.recipe, options.init_from
     if init_from:
         source, init_from = _starting_from(options, overrides)

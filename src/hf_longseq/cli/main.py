@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-from hf_longseq.cli import launch
+from hf_longseq.cli import finished, launch
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.version import __version__
 
@@ -82,7 +82,7 @@ def _sentence(error: Exception) -> str | None:
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
     module = importlib.import_module(f"hf_longseq.cli.{command}")
-    if command not in (*launch.TRAINING, "compare") or {"-h", "--help"} & set(words):
+    if command not in finished.COMMANDS or {"-h", "--help"} & set(words):
         module.run(words)
         return 0
     words, number, configuration = launch.take_options(command, words)
@@ -91,7 +91,7 @@ def _run(command: str, words: list[str]) -> int:
         return 0
     if number is not None and number > 1:
         return launch.launch([command, *words], number, configuration)
-    module.run(words)
+    finished.run_once(command, words, module.run)
     return 0
 
 

@@ -13,7 +13,8 @@ import typing
 from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.arguments import SECTIONS, convert, section_options
+from hf_longseq.training.architectures import check_name
+from hf_longseq.training.arguments import SECTIONS, build_section, convert, section_options
 from hf_longseq.training.recipe import set_dotted
 from hf_longseq.training.trainer_fields import OLDER_NAMES, REFUSED, is_trainer_field
 from hf_longseq.version import __version__
@@ -182,7 +183,28 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     # Of several processes the first looks, before it claims the folder itself.
     if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
         refuse_unfinished(Path(options.output_dir))
+    check_names(options.recipe, overrides)
     return overrides
+
+
+def check_names(recipe: str | None, overrides: dict) -> None:
+    """Raise for a recipe, task, architecture or setting that does not exist, before anything heavy is imported."""
+    from hf_longseq import recipes
+    from hf_longseq.data.task import TASKS, unknown_task
+    from hf_longseq.training.recipe import architectures_of, read_recipe
+
+    raw = read_recipe(recipe)
+    task = overrides.get("data", {}).get("task")
+    if task is not None and task not in TASKS:
+        raise unknown_task(task)
+    for arch in architectures_of(raw, overrides):
+        # a comparison may also name a shipped recipe of the task, or one of those that its own recipe describes
+        name = arch.split("@")[0]
+        if name not in (raw.get("model") or {}) and not any(known.endswith(f"/{name}") for known in recipes.names()):
+            check_name(name)
+    for name in ("data", "pretrain", "finetune", "scratch"):
+        given = {key: value for key, value in overrides.get(name, {}).items() if not isinstance(value, dict)}
+        build_section(SECTIONS[name], given, name)
 
 
 def refuse_unfinished(folder: Path) -> None:

@@ -12,13 +12,14 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, order and masks")
     words, overrides = split_dotted(argv, phase="pretrain", parser=parser)
     options = parser.parse(words)
+    overrides = common_overrides(options, overrides)
 
     from hf_longseq.training import Recipe, pretrain
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
     show_data_notes()
-    recipe = Recipe.load(options.recipe, common_overrides(options, overrides), tiny=options.tiny)
+    recipe = Recipe.load(options.recipe, overrides, tiny=options.tiny)
     announce("pretrain", [recipe])
     with ProgressBar() as bar:
         result = pretrain(recipe, options.output_dir, seed=options.seed, overwrite=options.overwrite, listener=bar)

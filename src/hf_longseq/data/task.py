@@ -252,6 +252,9 @@ TASKS: dict[str, TaskEntry] = {
 }
 
 
+OWN_FILES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".npy", ".npz")
+
+
 def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
     """Load a task by name.
 
@@ -275,7 +278,7 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
         (20, 'tokens', 10)
     """
     if name not in TASKS:
-        raise HfLongSeqError(f"There is no task {name!r}{did_you_mean(name, TASKS)}: known are {', '.join(TASKS)}.")
+        raise unknown_task(name)
     entry = TASKS[name]
     module_name, function_name = entry.loader.split(":")
     loader = getattr(importlib.import_module(module_name), function_name)
@@ -292,6 +295,16 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
         raise HfLongSeqError(f"Task {name!r} needs the option {needed[0]!r}: {entry.summary}.")
     splits, spec = loader(**fixed, **options)
     return splits.with_format("numpy"), spec
+
+
+def unknown_task(name: str) -> HfLongSeqError:
+    """The error of a name that is no task; a file is own data."""
+    if Path(name).suffix.lower() in OWN_FILES or Path(name).exists():
+        return HfLongSeqError(
+            f"There is no task {name!r}, which is a file: own data are load_task('own-data', data={name!r}), and "
+            f"--data {name} on the command line."
+        )
+    return HfLongSeqError(f"There is no task {name!r}{did_you_mean(name, TASKS)}: known are {', '.join(TASKS)}.")
 
 
 def describe_task(name: str) -> TaskSpec | None:

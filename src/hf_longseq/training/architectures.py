@@ -141,6 +141,21 @@ def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
 
 
+def check_model(arch: str, fields: dict[str, Any]) -> None:
+    """Raise if fields of an architecture of this package do not go together, before data are loaded for it."""
+    if is_hf(arch):
+        return
+    from huggingface_hub.errors import StrictDataclassError
+
+    try:
+        config = config_class_of(arch)(**fields)
+        if hasattr(config, "check_heads"):
+            config.check_heads()
+    except (StrictDataclassError, ValueError, TypeError) as error:
+        cause = error.__cause__ or error
+        raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
+
+
 def tiny_fields(arch: str) -> dict[str, Any]:
     """Toy sizes, of those that the configuration has."""
     known, sizes = model_field_types(arch), TINY_HF if is_hf(arch) else TINY

@@ -21,23 +21,27 @@ def silent(label: str, step: int, total: int, text: str | None) -> None:
 
 
 class ProgressBar:
-    """A bar over the steps of one run, or over those of a whole plan once that is announced."""
+    """A bar over the steps of one run, or over those of a whole plan once that is announced; off a terminal, lines."""
 
     def __init__(self):
         self._bar: tqdm | None = None  # made with the first report, so that an early error stands alone
-        self._planned = False
+        self._planned: int | None = None
         self._steps: dict[str, int] = {}
 
     def __call__(self, label: str, step: int, total: int, text: str | None) -> None:
-        if self._bar is None:
-            interval = 0.2 if sys.stderr.isatty() else 10.0  # a log file needs no animation
-            self._bar = tqdm(unit="step", mininterval=interval, dynamic_ncols=True, file=sys.stderr)
-        if not label:
-            self._planned = True
-            self._bar.reset(total=total)
+        if not sys.stderr.isatty():  # a log wants lines, no bar
+            if label and text:
+                print(f"{label}  {text}", file=sys.stderr, flush=True)
             return
+        if not label:
+            self._planned = total
+            return
+        if self._bar is None:
+            if step >= total and not text:
+                return  # nothing to do for a run that is finished
+            self._bar = tqdm(total=self._planned, unit="step", mininterval=0.2, dynamic_ncols=True, file=sys.stderr)
         if label not in self._steps:
-            if not self._planned:
+            if self._planned is None:
                 self._bar.reset(total=total)
             self._bar.set_description(label, refresh=False)
         self._bar.update(step - self._steps.get(label, 0))
@@ -54,12 +58,14 @@ class ProgressBar:
 
 
 def show_data_notes() -> None:
-    """Let what the data layer says of splits and classes show on the terminal."""
+    """Let what the data layer says of splits and classes show on the terminal, each sentence once."""
     notes = logging.getLogger("hf_longseq.data")
     notes.setLevel(logging.INFO)
     notes.propagate = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
+    said: set[str] = set()
+    handler.addFilter(lambda record: not (record.getMessage() in said or said.add(record.getMessage())))
     notes.handlers = [handler]
 
 

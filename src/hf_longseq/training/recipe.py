@@ -21,7 +21,7 @@ import yaml
 
 from hf_longseq import recipes
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.architectures import KNOWN, check_model_fields, check_name, is_hf, tiny_fields
+from hf_longseq.training.architectures import KNOWN, check_model, check_model_fields, check_name, is_hf, tiny_fields
 from hf_longseq.training.arguments import (
     SECTIONS,
     DataSection,
@@ -121,6 +121,7 @@ class Recipe:
         # The model section describes the fine-tuned model; causal pretraining makes it look back only (`build.py`).
         own = {} if is_hf(arch) else {"bidirectional": True}
         recipe.model.fields = {**own, **fields}
+        check_model(arch, recipe.model.fields)
         return recipe
 
     def to_dict(self) -> Raw:

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
+# A run of so few steps is a trial of the settings: that it has learned nothing goes without saying.
+FEWEST_STEPS = 10
+
+
 @dataclass(frozen=True)
 class RunResult:
     """A finished run: its folder, which `from_pretrained` opens, and the content of its `metrics.json`."""
@@ -412,12 +416,13 @@ def _chance(job: _PreparedRun, result: dict[str, Any]) -> dict[str, Any]:
     examples = len(job.data.validation)
     chance = callbacks.chance_of(job.data.validation["labels"][:])
     stuck = callbacks.at_chance(accuracy, chance, examples)
-    if stuck:
+    if stuck and job.steps > FEWEST_STEPS:
+        remedy = "" if "init_from" in job.settings["run"] else ", or pretrain first (hf-longseq spt)"
         job.tell(
             job.steps,
             f"stuck at chance: validation accuracy {accuracy:.3f}, the most frequent class alone gives {chance:.3f} "
-            f"({examples} examples); give it more steps (now {job.steps}), another {job.section.section}."
-            f"learning_rate (now {job.section.learning_rate:g}), or pretrain first (hf-longseq spt)",
+            f"({examples} examples); give it more steps (now {job.steps}) or another {job.section.section}."
+            f"learning_rate (now {job.section.learning_rate:g}){remedy}",
         )
     return {"chance": chance, "stuck_at_chance": stuck}
 

@@ -1,0 +1,96 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A finished training command that is given again answers at once, from what it printed the first time.
+
+Beside the result lies `.answer.json`: the words of the command, the version, and size and time of every file that the
+command read or wrote. While all of these are as they were, the run would find itself finished, and its words are
+repeated without importing torch. Whatever differs makes the command run as usual, which then decides for itself.
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hf_longseq.cli.options import normalise
+from hf_longseq.version import __version__
+
+COMMANDS = ("pretrain", "finetune", "spt", "compare")
+ANSWER = ".answer.json"
+# Options whose value may name files that the command reads.
+READ = ("--recipe", "--config", "--data", "--data.data", "--unlabelled", "--data.unlabelled", "--init_from")
+# More files than this are not looked through to save a few seconds.
+MOST_FILES = 20_000
+
+
+def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -> None:
+    """Run a training command, or repeat what it printed when it finished."""
+    words = normalise(words)
+    folder = _value(words, "--output_dir")
+    if folder is None or "--overwrite" in words or {"-h", "--help", "--help_all"} & set(words):
+        return run(words)
+    path, asked = Path(folder) / ANSWER, {"command": command, "words": words, "version": __version__}
+    kept = _read(path)
+    if kept and {name: kept.get(name) for name in asked} == asked and kept.get("files") == _files(words, folder):
+        print(kept["printed"], end="")
+        return None
+    with _copied_output() as printed:
+        run(words)
+    files = _files(words, folder)
+    if files is not None and os.environ.get("RANK", "0") == "0":
+        from hf_longseq.training.run_folder import write_json
+
+        write_json(path, {**asked, "files": files, "printed": printed.getvalue()})
+    return None
+
+
+def _value(words: list[str], option: str) -> str | None:
+    places = [place for place, word in enumerate(words[:-1]) if word == option]
+    return words[places[-1] + 1] if places else None
+
+
+def _read(path: Path) -> dict | None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return kept if isinstance(kept, dict) and isinstance(kept.get("printed"), str) else None
+
+
+def _files(words: list[str], folder: str) -> dict[str, list[int]] | None:
+    """Size and time of change of all files of the result and of what it was made from; None if they are too many."""
+    places = [Path(folder), *(Path(value).expanduser() for name in READ if (value := _value(words, name)))]
+    found: dict[str, list[int]] = {}
+    for place in places:
+        inside = place.rglob("*") if place.is_dir() else place.parent.glob("*.npy") if place.suffix == ".npy" else []
+        for file in (place, *inside):
+            if not file.is_file() or file.name in (ANSWER, ".lock"):
+                continue
+            state = file.stat()
+            found[str(file.resolve())] = [state.st_size, state.st_mtime_ns]
+            if len(found) > MOST_FILES:
+                return None
+    return found
+
+
+@contextlib.contextmanager
+def _copied_output() -> Iterator[io.StringIO]:
+    """Standard output goes where it went, and into a copy."""
+    copy, terminal = io.StringIO(), sys.stdout
+
+    class Both(io.TextIOBase):
+        def write(self, text: str) -> int:
+            copy.write(text)
+            return terminal.write(text)
+
+        def flush(self) -> None:
+            terminal.flush()
+
+        def isatty(self) -> bool:
+            return terminal.isatty()
+
+    with contextlib.redirect_stdout(Both()):
+        yield copy

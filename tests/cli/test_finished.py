@@ -1,0 +1,91 @@
+"""A finished command answers at once; a name that does not exist is refused before torch is imported."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hf_longseq.cli import finetune
+from hf_longseq.cli.main import main
+
+TINY = ["--task", "listops", "--tiny", "--max_steps", "1"]
+
+
+def fresh(*words):
+    """A command in a process of its own: exit code, both outputs, and whether torch was imported."""
+    code = "import sys; from hf_longseq.cli.main import main; code = main(); print('torch' in sys.modules); exit(code)"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
+    *said, heavy = done.stdout.splitlines()
+    return done.returncode, "\n".join(said), done.stderr, heavy == "True"
+
+
+def test_the_second_call_repeats_the_first_without_torch(tmp_path, capsys):
+    words = ["spt", *TINY, "--arch", "s4", "--inits", "scratch", "--output_dir", str(tmp_path / "run")]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    code, again, _, heavy = fresh(*words)
+    assert code == 0 and not heavy
+    assert again.strip() == first.strip()
+
+
+@pytest.mark.parametrize("change", ["words", "deleted", "recipe", "data"])
+def test_whatever_changed_makes_the_command_run(tmp_path, monkeypatch, change):
+    (tmp_path / "recipe.yaml").write_text("model: {arch: s4}\n")
+    (tmp_path / "texts.csv").write_text("text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(40)))
+    calls, folder = [], tmp_path / "run"
+
+    def run(argv):
+        calls.append(argv)
+        folder.mkdir(exist_ok=True)
+        (folder / "metrics.json").write_text("{}")
+        print("done")
+
+    monkeypatch.setattr(finetune, "run", run)
+    words = ["finetune", "--recipe", "recipe.yaml", "--data=texts.csv", "--from-scratch", "--output_dir", str(folder)]
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == main(words) == 0
+    assert len(calls) == 1
+    if change == "words":
+        words += ["--seed", "1"]
+    elif change == "deleted":
+        (folder / "metrics.json").unlink()
+    else:
+        (tmp_path / {"recipe": "recipe.yaml", "data": "texts.csv"}[change]).write_text("changed")
+    assert main(words) == 0 and len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pretrain", "--task", "listop"], "There is no task 'listop' (did you mean 'listops'"),
+        (["spt", "--task", "listops", "--arch", "s44"], "model.arch is 's44' (did you mean 's4'"),
+        (["compare", "--recipe", "listops-tny"], "did you mean 'listops-tiny'"),
+        (["pretrain", "--task", "listops", "--mask_ratio", "0"], "mask_ratio is 0"),
+        (["spt", "--task", "listops", "--finetune.max_steps", "many"], "finetune.max_steps is 'many'"),
+    ],
+)
+def test_names_and_settings_are_checked_before_torch_is_imported(tmp_path, words, message):
+    code, _, said, heavy = fresh(*words, "--output_dir", tmp_path / "run")
+    assert code == 2 and message in said and not heavy
+    assert not (tmp_path / "run").exists()
+
+
+def test_fields_that_do_not_go_together_are_refused_before_data_are_generated(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hf_longseq.training.run.load_data", lambda *_: pytest.fail("data were generated"))
+    words = ["pretrain", "--task", "listops", "--arch", "transformer", "--model.num_attention_heads", "7"]
+    assert main([*words, "--output_dir", str(tmp_path / "run")]) == 2
+    assert "num_attention_heads is 7, which does not divide" in capsys.readouterr().err
+
+
+def test_a_log_holds_lines_and_no_bars(tmp_path, capsys):
+    rows = "".join(f"text {i},{i % 2}\n" for i in range(40))
+    (tmp_path / "texts.csv").write_text("text,label\n" + rows)
+    words = ["spt", "--data", str(tmp_path / "texts.csv"), "--tiny", "--max_steps", "2", "--arch", "s4"]
+    assert main([*words, "--output_dir", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().err
+    assert "step/s" not in said and "it/s" not in said and "%|" not in said and "\r" not in said
+    assert sum("step 2/2: validation" in line for line in said.splitlines()) >= 3  # one line per evaluation
+    assert said.count("examples, the largest class") == 1  # what was split how, once
+    assert "stuck at chance" not in said  # two steps teach nothing
+    assert json.loads((tmp_path / "run" / "results.json").read_text())
