@@ -129,6 +129,9 @@ def test_a_card_repeats_the_pretraining_with_its_seed_and_says_what_each_phase_t
 def test_results_on_a_data_set_of_the_hub_are_filed_for_its_page(runs, tmp_path):
     run = read_run(runs / "classifier")
     assert eval_results_file(run) == {}
+    part = replace(run, data={**run.data, "source": "https://huggingface.co/datasets/org/series"})
+    assert part.settings["data"]["num_test_examples"] == 32 and eval_results_file(part) == {}
+    run = replace(run, settings={**run.settings, "data": {**run.settings["data"], "num_test_examples": None}})
     for source, filed in (
         ("https://huggingface.co/datasets/org/my.series", True),
         ("http://127.0.0.1:8000/datasets/org/series", True),

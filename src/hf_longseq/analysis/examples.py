@@ -21,7 +21,7 @@ def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[
     Generated tasks draw only a few examples, into a folder that is thrown away.
     """
     few = {"train_examples": 4 * count, "eval_examples": 1}
-    if TASKS[name].source == "generated" and "data_dir" not in options:
+    if TASKS[name].source == "generated" and not {"data_dir", "source"} & set(options):
         few = {key: value for key, value in few.items() if key in loader_parameters(name)}
         with tempfile.TemporaryDirectory() as cache:
             splits, spec = load_task(name, **{**few, "num_workers": 1, "cache_dir": cache, **options})

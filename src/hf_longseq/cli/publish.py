@@ -39,8 +39,4 @@ def run(argv: list[str]) -> None:
             collection=options.collection,
             license=options.license,
         )
-    if done.url is None:
-        print(f"checked, and not uploaded: {done.repo_id} would hold {', '.join(done.files)}")
-    else:
-        print(f"published: {done.url} at commit {done.commit}")
-    print(done.usage)
+    print(done)

@@ -34,6 +34,7 @@ CLOSE_ID = VOCABULARY.index("X")
 
 OPERATOR_PROBABILITY = 0.25
 MAX_TREES = 2_000_000
+VERSION = 1  # of the rows that a seed gives
 
 RELEASED = {"source": "the Long Range Arena release", "note": ""}
 
@@ -117,7 +118,9 @@ def listops_task(
         )
     parameters = {"min_length": min_length, "max_length": max_length, "max_depth": max_depth, "max_args": max_args}
     splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    return GeneratedTask("listops", 1, make_rows, FEATURES, parameters, splits, seed, distinct_column="input_ids")
+    return GeneratedTask(
+        "listops", VERSION, make_rows, FEATURES, parameters, splits, seed, distinct_column="input_ids"
+    )
 
 
 def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> dict[str, pa.Array]:

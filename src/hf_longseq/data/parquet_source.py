@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the parquet files of a public data set: in a folder that the user names, or on the Hugging Face Hub."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ def find_parquet(
     target = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(repo_id).name
     command = f"hf download {repo_id} --repo-type dataset --include '*.parquet' --local-dir {target}"
     if data_dir is None and not target.exists():
-        folder = _download(repo_id, command)
+        folder = download(repo_id, command)
     else:
         folder = target
     found = {split: sorted(folder.rglob(f"{split}-*.parquet")) for split in splits}
@@ -39,13 +39,20 @@ def find_parquet(
     return found
 
 
-def _download(repo_id: str, command: str) -> Path:
+def download(
+    repo_id: str, command: str, revision: str | None = None, patterns: Sequence[str] = ("*.parquet",)
+) -> Path:
+    """Files of a data set on the Hub, in the client's cache: a folder named after the commit.
+
+    Raises:
+        MissingDataError: If they cannot be had; the message holds `command`.
+    """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
-        return Path(snapshot_download(repo_id, repo_type="dataset", allow_patterns=["*.parquet"]))
-    except (OSError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        return Path(snapshot_download(repo_id, repo_type="dataset", revision=revision, allow_patterns=list(patterns)))
+    except (OSError, RuntimeError, HFValidationError, HfHubHTTPError.__bases__[0]) as error:  # the client's library's
         reason = str(error).split("\n")[0].rstrip(".")
         raise MissingDataError(f"{repo_id} could not be downloaded ({reason}): run `{command}`.") from error
 
@@ -62,4 +69,7 @@ def read_batches(files: list[Path], columns: list[str], size: int = 1000) -> Ite
             raise HfLongSeqError(
                 f"{file} has columns {reader.schema_arrow.names}, but not {absent[0]!r}: it is another data set."
             )
-        yield from reader.iter_batches(batch_size=size, columns=columns)
+        try:
+            yield from reader.iter_batches(batch_size=size, columns=columns)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise HfLongSeqError(f"{file} is damaged ({error}): delete it and download it again.") from error

@@ -261,7 +261,8 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
     Args:
         name: A key of `TASKS`.
         **options: Arguments of the task's loader, such as `cache_dir`, `data_dir`, `num_workers`; each loader's
-            docstring lists its own.
+            docstring lists its own. With `source="hub:owner/name@revision"` any task comes from a data set that
+            `hf-longseq tasks publish` made, with the same rows.
 
     Returns:
         `splits, spec`: a `DatasetDict` (train, validation, test; rows in numpy format) and the `TaskSpec` that says
@@ -279,6 +280,11 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
     """
     if name not in TASKS:
         raise unknown_task(name)
+    if options.get("source") is not None:
+        from hf_longseq.data.published import load_published
+
+        splits, spec = load_published(name, options.pop("source"), options)
+        return splits.with_format("numpy"), spec
     entry = TASKS[name]
     module_name, function_name = entry.loader.split(":")
     loader = getattr(importlib.import_module(module_name), function_name)

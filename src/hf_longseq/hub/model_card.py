@@ -18,6 +18,8 @@ from hf_longseq.hub.converted_folder import Converted
 from hf_longseq.hub.records import Run
 from hf_longseq.models.configuration_adapter import looks_back_only
 
+# What `TaskSpec.source` is for data of the Hub; a published task has its commit there.
+HUB_DATASET = re.compile(r"https?://[^/]+/datasets/(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(/tree/(?P<commit>[0-9a-f]{40}))?")
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
 NAMES = {
     "s4": "S4 (structured state space)",
@@ -90,12 +92,13 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
         eval_results=[
             EvalResult(
                 task_type=pipeline or "other",
-                dataset_type=task,
+                dataset_type=hub_dataset(run) or task,
                 dataset_name=data_name(run),
                 dataset_split=run.split,
+                dataset_revision=hub_commit(run),
                 metric_type=metric,
                 metric_name=f"{run.split} {metric}",
-                metric_value=round(float(value), 6),
+                metric_value=rounded(value),
             )
             for metric, value in run.scores.items()
         ],
@@ -149,8 +152,14 @@ def _rendered(data: ModelCardData, fields: dict[str, Any]) -> ModelCard:
 
 def hub_dataset(run: Run) -> str | None:
     """The repository on the Hub that the run's data are from, if they are from one."""
-    named = re.fullmatch(r"https?://[^/]+/datasets/([\w-][\w.-]*/[\w-][\w.-]*)", run.data.get("source") or "")
-    return named[1] if named else None
+    named = HUB_DATASET.fullmatch(run.data.get("source") or "")
+    return named["id"] if named else None
+
+
+def hub_commit(run: Run) -> str | None:
+    """The commit of that repository, where the data are a task that was published there."""
+    named = HUB_DATASET.fullmatch(run.data.get("source") or "")
+    return named["commit"] if named else None
 
 
 def data_name(run: Run) -> str:
@@ -161,13 +170,27 @@ def data_name(run: Run) -> str:
 
 def eval_results_file(run: Run) -> dict[str, list]:
     """Test results in the form that a benchmark's page on the Hub collects: file name -> content. Only for data that
-    are on the Hub, since a result belongs to a data set there."""
+    are on the Hub, since a result belongs to a data set there, and for all of their test split."""
     metric, dataset = run.metrics["metric"], hub_dataset(run)
-    if dataset is None or run.split != "test" or metric not in run.scores:
+    part = run.settings["data"].get("num_test_examples") is not None
+    if dataset is None or run.split != "test" or metric not in run.scores or part:
         return {}
-    value = round(float(run.scores[metric]), 6)
-    entry = EvalResultEntry(dataset_id=dataset, task_id="default", value=value, notes=f"test {metric}")
+    commit, labels = hub_commit(run), run.metrics.get("train_examples")
+    arm = (run.compared_as or run.settings["model"]["arch"], run.settings["run"].get("init"))
+    notes = [f"test {metric}", f"{labels:,} labels" if labels else "", f"arm {' '.join(filter(None, arm))}"]
+    entry = EvalResultEntry(
+        dataset_id=dataset,
+        task_id=run.settings["data"]["task"] if commit else "default",
+        value=rounded(run.scores[metric]),
+        dataset_revision=commit,
+        notes=", ".join(filter(None, notes)),
+    )
     return {f".eval_results/{dataset.split('/')[-1]}.yaml": eval_result_entries_to_yaml([entry])}
+
+
+def rounded(score: float) -> float:
+    """A score as `model-index` and `.eval_results` state it, both alike."""
+    return round(float(score), 6)
 
 
 def pipeline_tag(task: str, config, head: str) -> str | None:

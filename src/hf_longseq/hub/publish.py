@@ -63,7 +63,7 @@ class Publication:
         url: Its address; None after a dry run.
         commit: The commit that holds it; None after a dry run.
         files: Names of the files.
-        usage: Three lines of Python that load it.
+        usage: Lines of Python that load it.
     """
 
     repo_id: str
@@ -71,6 +71,13 @@ class Publication:
     commit: str | None
     files: tuple[str, ...]
     usage: str
+
+    def __str__(self) -> str:
+        if self.url is None:
+            done = f"checked, and not uploaded: {self.repo_id} would hold {', '.join(self.files)}"
+        else:
+            done = f"published: {self.url} at commit {self.commit}"
+        return f"{done}\n{self.usage}"
 
 
 def publish(
@@ -103,7 +110,7 @@ def publish(
     """
     check_name(repo_id)
     if output_dir is not None:
-        _check_place(Path(output_dir))
+        check_place(Path(output_dir))
     with fit_together(Path(run)):
         records = read_converted(run) or read_run(run)
     api = HfApi(token=token)
@@ -116,7 +123,7 @@ def publish(
         check_folder(folder, source, full_name, (code.use, code.third))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if output_dir is not None:
-            _keep(folder, Path(output_dir))
+            keep(folder, Path(output_dir))
         usage = _usage(full_name, head_of(source.config), revision)
         if dry_run:
             return Publication(full_name, None, None, files, usage)
@@ -286,13 +293,13 @@ def _open(folder: Path, name: str):
         raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
 
 
-def _check_place(output_dir: Path) -> None:
+def check_place(output_dir: Path) -> None:
     taken = output_dir.is_dir() and any(output_dir.iterdir()) and not (output_dir / "README.md").is_file()
     if output_dir.is_file() or taken:
         raise HfLongSeqError(f"output_dir {output_dir} holds files that no build made: choose a new folder.")
 
 
-def _keep(folder: Path, output_dir: Path) -> None:
+def keep(folder: Path, output_dir: Path) -> None:
     output_dir.parent.mkdir(parents=True, exist_ok=True)
     run_folder.replace_folder(output_dir, lambda fresh: shutil.copytree(folder, fresh, dirs_exist_ok=True))
 

@@ -185,7 +185,7 @@ def refuse_secrets(folder: Path, tokens: tuple[str, ...] = ()) -> None:
     """Raise if a text file in a folder to be published holds an access token or this machine's home folder."""
     home = os.path.expanduser("~")
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or path.suffix in (".safetensors", ".png"):
+        if not path.is_file() or path.suffix in (".safetensors", ".png", ".parquet"):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if ACCESS_TOKEN.search(text) or any(token and token in text for token in tokens):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What publishing asks of a Hub, and what it makes of the answers.
 
+The functions take the kind of a repository, "model" or "dataset", last.
+
 Any server that the stock client can talk to will do: nothing here depends on addresses, counts or codes beyond those
 that the client itself understands, and what the client cannot make out is looked up again before it counts as failed.
 """
@@ -46,6 +48,7 @@ OURS = (
     "image_processing_",
     "model-",
     "model.safetensors",
+    "data/",
 )
 
 
@@ -73,15 +76,15 @@ class Told:
     state: str = "was not changed"
 
 
-def make_repository(api: HfApi, repo_id: str, private: bool, told: Told) -> str:
+def make_repository(api: HfApi, repo_id: str, private: bool, told: Told, kind: str = "model") -> str:
     """Make a repository if there is none; returns its address."""
-    held = _info(api, repo_id)
+    held = _info(api, repo_id, kind)
     if held is None:
         told.state = "may have been created, and is empty then"
         try:
-            api.create_repo(repo_id, private=private, exist_ok=True)
+            api.create_repo(repo_id, private=private, exist_ok=True, repo_type=kind)
         except (KeyError, ValueError, *LOST):  # the answer says its address in another way, or did not arrive
-            if _info(api, repo_id) is None:
+            if _info(api, repo_id, kind) is None:
                 told.state = "was not created"
                 raise
         told.state = "was created and is empty"
@@ -90,12 +93,12 @@ def make_repository(api: HfApi, repo_id: str, private: bool, told: Told) -> str:
             f"{repo_id} exists and is public, and --private is for new repositories: choose another repo_id, or make "
             "it private on the Hub first."
         )
-    return f"{api.endpoint}/{repo_id}"
+    return f"{api.endpoint}/{'datasets/' if kind == 'dataset' else ''}{repo_id}"
 
 
-def _info(api: HfApi, repo_id: str):
+def _info(api: HfApi, repo_id: str, kind: str):
     try:
-        return api.model_info(repo_id)
+        return api.repo_info(repo_id, repo_type=kind)
     except GatedRepoError:
         raise
     except HfHubHTTPError as error:
@@ -104,10 +107,10 @@ def _info(api: HfApi, repo_id: str):
         raise
 
 
-def files_of(api: HfApi, repo_id: str, revision: str | None) -> list[str]:
+def files_of(api: HfApi, repo_id: str, revision: str | None, kind: str = "model") -> list[str]:
     """Names of all files; none in a repository without a commit."""
     try:
-        return api.list_repo_files(repo_id, revision=revision)
+        return api.list_repo_files(repo_id, revision=revision, repo_type=kind)
     except (RevisionNotFoundError, EntryNotFoundError):
         if revision is None:
             return []
@@ -126,20 +129,25 @@ def refuse_other_architecture(
     with tempfile.TemporaryDirectory() as scratch:
         path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
         held = run_folder.read_json(path).get("model_type")
-    new_branch = revision not in (None, "main") and (
-        api.model_info(repo_id, revision=revision).sha == api.model_info(repo_id).sha
-    )
-    if held != model_type and not new_branch:
+    if held != model_type and not is_new_branch(api, repo_id, revision):
         raise HfLongSeqError(
             f"{repo_id} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
             "--revision of its own."
         )
 
 
-def make_branch(api: HfApi, repo_id: str, revision: str, told: Told) -> None:
+def is_new_branch(api: HfApi, repo_id: str, revision: str | None, kind: str = "model") -> bool:
+    """Whether a branch holds what "main" holds, and nothing of its own."""
+    if revision in (None, "main"):
+        return False
+    info = api.repo_info(repo_id, revision=revision, repo_type=kind)
+    return info.sha == api.repo_info(repo_id, repo_type=kind).sha
+
+
+def make_branch(api: HfApi, repo_id: str, revision: str, told: Told, kind: str = "model") -> None:
     """Make a branch if there is none of that name."""
     told.state += f" (apart from the branch {revision}, which may be new)"
-    api.create_branch(repo_id, branch=revision, exist_ok=True)
+    api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=kind)
 
 
 def upload(
@@ -150,6 +158,7 @@ def upload(
     message: str,
     present: list[str],
     stale: tuple[str, ...] = (".py", ".safetensors"),
+    kind: str = "model",
 ) -> str:
     """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit.
 
@@ -161,11 +170,13 @@ def upload(
     def commit() -> str:
         operations = [CommitOperationAdd(name, str(path)) for name, path in paths.items()]
         operations += [CommitOperationDelete(name) for name in gone]
-        before = api.model_info(repo_id, revision=revision).sha
+        before = api.repo_info(repo_id, revision=revision, repo_type=kind).sha
         try:
-            return api.create_commit(repo_id, operations, commit_message=message, revision=revision).oid
+            return api.create_commit(
+                repo_id, operations, commit_message=message, revision=revision, repo_type=kind
+            ).oid
         except (ValueError, *LOST) as error:  # the answer says the address in another way, or did not arrive
-            after = _commit_made(api, repo_id, revision, before, paths, error)
+            after = _commit_made(api, repo_id, revision, before, paths, error, kind)
             if after is None:
                 raise
             return after
@@ -184,7 +195,7 @@ def upload(
 
 
 def _commit_made(
-    api: HfApi, repo_id: str, revision: str | None, before: str, paths: dict[str, Path], error: Exception
+    api: HfApi, repo_id: str, revision: str | None, before: str, paths: dict[str, Path], error: Exception, kind: str
 ) -> str | None:
     """The commit that holds exactly these files, if there is one although its answer was lost.
 
@@ -193,8 +204,9 @@ def _commit_made(
     """
     again = "give the command again, which writes only what is missing"
     try:
-        after = api.model_info(repo_id, revision=revision).sha
-        held = {file.path: file for file in api.get_paths_info(repo_id, list(paths), revision=after)}
+        after = api.repo_info(repo_id, revision=revision, repo_type=kind).sha
+        found = api.get_paths_info(repo_id, list(paths), revision=after, repo_type=kind)
+        held = {file.path: file for file in found}
     except LOST:
         raise HfLongSeqError(
             f"the connection to {api.endpoint} failed while {repo_id} was written ({type(error).__name__}), and again "

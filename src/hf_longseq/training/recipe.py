@@ -241,7 +241,7 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
 
     task = ((overrides.get("data") or {}).get("task")) or ((raw.get("data") or {}).get("task"))
     options: Raw = {}
-    if task in TASKS:
+    if task in TASKS and "source" not in (overrides.get("data") or {}):  # what lies on the Hub has its size
         parameters = loader_parameters(task)
         options = {key: value for key, value in TINY_COUNTS.items() if key in parameters} | TINY_OPTIONS.get(task, {})
     limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}

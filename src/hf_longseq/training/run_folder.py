@@ -401,6 +401,8 @@ def git_commit() -> str | None:
 
 def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]:
     """Task, origin, options, and for each split the number of examples and a hash of their content."""
+    from hf_longseq.data.published import content_hash
+
     sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
     origin = {name: getattr(spec, name) for name in ("source", "license", "note", "mask_ratio")}
     return {"task": spec.name, **origin, "options": options, "splits": sizes}
@@ -410,20 +412,6 @@ def write_splits(path: str | os.PathLike, splits: dict) -> None:
     """Record which rows of a user's own source are in which split, a line for each split."""
     lines = [f'  "{name}": {json.dumps([int(row) for row in rows["source_row"][:]])}' for name, rows in splits.items()]
     write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def content_hash(split) -> str:
-    """Hash of a split's rows in their order; independent of how the rows are chunked or cached on disk."""
-    import pyarrow as pa
-
-    digest = hashlib.sha256()
-    for table in split.with_format("arrow").iter(batch_size=256):
-        batch = table.combine_chunks().replace_schema_metadata(None)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_table(batch)
-        digest.update(sink.getvalue())
-    return digest.hexdigest()
 
 
 def check_safetensors(folder: str | os.PathLike) -> None:

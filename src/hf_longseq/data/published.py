@@ -1,0 +1,305 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks that lie on the Hub as data sets: how their rows are written there, and read back with the same content.
+
+`hub/task_dataset.py` publishes them. A repository holds `data/<split>-00000-of-00004.parquet` and `task.json`: the
+`TaskSpec`, the options of the loader, and the hash of every split. Pictures stand in a column `image` (PNG), sounds in
+a column `audio` (WAV), both without loss; all other columns are as the task has them. Nothing in a repository is run.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import Audio, ClassLabel, Dataset, DatasetDict, Features, Image, List, Value
+from huggingface_hub import constants
+from huggingface_hub.dataclasses import validate_typed_dict
+from huggingface_hub.errors import StrictDataclassError
+from scipy.io import wavfile
+
+from hf_longseq.data.converted import load_converted, sequence_array
+from hf_longseq.data.parquet_source import download, read_batches
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+TASK_FILE = "task.json"
+FORMAT = 1
+INPUTS = ("input_ids", "input_values")
+# Rows that are hashed and converted at a time; files hold a multiple of it.
+BATCH = 256
+SOURCE = re.compile(r"hub:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>\S+))?")
+# Options that say where and how data are made, and nothing of what they are.
+WAYS = ("num_workers", "cache_dir")
+
+
+def content_hash(split: Dataset) -> str:
+    """Hash of a split's rows in their order; independent of how the rows are chunked or cached on disk."""
+    digest = hashlib.sha256()
+    for table in split.with_format("arrow").iter(batch_size=BATCH):
+        _add(digest, table)
+    return digest.hexdigest()
+
+
+def _add(digest, table: pa.Table) -> None:
+    # an empty part beside it makes combine_chunks copy: of a part of a larger array, arrow writes whole words, and so
+    # some bytes of the rows that follow
+    batch = pa.concat_tables([table, table.slice(0, 0)]).combine_chunks().replace_schema_metadata(None)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_table(batch)
+    digest.update(sink.getvalue())
+
+
+def media_kind(features: Features, spec: TaskSpec) -> str | None:
+    """ "image" for pictures, "audio" for sounds of one channel, else None."""
+    kind = features[next(name for name in INPUTS if name in features)]
+    dtype = getattr(getattr(kind, "feature", kind), "dtype", None)
+    if spec.image_shape is not None and dtype == "uint8":
+        return "image"
+    return "audio" if spec.sampling_rate is not None and dtype in ("uint8", "float32") and type(kind) is List else None
+
+
+def published_features(features: Features, spec: TaskSpec) -> Features:
+    """Columns of the published files for those of a task."""
+    media = media_kind(features, spec)
+    kinds = {}
+    for name, kind in features.items():
+        if name in INPUTS and media:
+            kinds[media] = Image() if media == "image" else Audio(sampling_rate=spec.sampling_rate)
+        elif name == "labels" and spec.per_position and kind == List(Value("int16")):
+            kinds[name] = List(ClassLabel(names=list(spec.labels)))
+        else:
+            kinds[name] = kind
+    return Features(kinds)
+
+
+def to_published(table: pa.Table, features: Features, spec: TaskSpec) -> pa.Table:
+    """Rows of a task as the published files have them."""
+    media, there = media_kind(features, spec), published_features(features, spec)
+    columns = []
+    for name in features:
+        column = table[name].combine_chunks()
+        if name in INPUTS and media:
+            encode = _png if media == "image" else _wav
+            files = [{"bytes": encode(row, spec), "path": None} for row in _rows(column)]
+            columns.append(pa.array(files, there.arrow_schema.field(media).type))
+        else:
+            columns.append(column.cast(there.arrow_schema.field(name).type))
+    return pa.table(columns, schema=there.arrow_schema)
+
+
+def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) -> dict[str, pa.Array]:
+    """Columns of a task from rows of the published files."""
+    media, types = media_kind(features, spec), features.arrow_schema
+    columns = {}
+    for name, kind in features.items():
+        if name in INPUTS and media:
+            decode = _pixels if media == "image" else _samples
+            dtype = getattr(getattr(kind, "feature", kind), "dtype", None)
+            columns[name] = sequence_array([decode(file["bytes"], spec) for file in batch[media].to_pylist()], dtype)
+        else:
+            column = batch[name]
+            column = column.storage if isinstance(column, pa.ExtensionArray) else column
+            target = types.field(name).type
+            if isinstance(target, pa.ExtensionType):
+                columns[name] = pa.ExtensionArray.from_storage(target, column.cast(target.storage_type))
+            else:
+                columns[name] = column.cast(target)
+    return columns
+
+
+def _rows(column: pa.Array) -> Iterator[np.ndarray]:
+    """The sequences (L,) or (L, C) of a column."""
+    storage = column.storage if isinstance(column, pa.ExtensionArray) else column
+    for row in storage:
+        values = row.values
+        flat = (values.flatten() if pa.types.is_list(values.type) else values).to_numpy(zero_copy_only=False)
+        yield flat.reshape(len(values), -1) if pa.types.is_list(values.type) else flat
+
+
+def _png(pixels_L: np.ndarray, spec: TaskSpec) -> bytes:
+    picture, target = _pillow(), io.BytesIO()
+    picture.fromarray(pixels_L.reshape(*spec.image_shape, *pixels_L.shape[1:])).save(target, "PNG")
+    return target.getvalue()
+
+
+def _pixels(content: bytes, spec: TaskSpec) -> np.ndarray:
+    with _pillow().open(io.BytesIO(content), formats=("PNG",)) as picture:
+        if picture.size != tuple(reversed(spec.image_shape)):
+            raise ValueError(f"a picture of {picture.size} pixels")
+        pixels = np.asarray(picture)
+    return pixels.reshape(-1, *pixels.shape[2:])
+
+
+def _pillow():
+    try:
+        from PIL import Image as picture
+    except ImportError:
+        raise ImportError("Pictures are kept with Pillow, which is missing: run `pip install pillow`.") from None
+    return picture
+
+
+def _wav(samples_L: np.ndarray, spec: TaskSpec) -> bytes:
+    target = io.BytesIO()
+    wavfile.write(target, spec.sampling_rate, samples_L)
+    return target.getvalue()
+
+
+def _samples(content: bytes, spec: TaskSpec) -> np.ndarray:
+    rate, samples = wavfile.read(io.BytesIO(content))
+    if rate != spec.sampling_rate or samples.ndim != 1:
+        raise ValueError(f"a sound of {rate} Hz with shape {samples.shape}")
+    return samples
+
+
+def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+    """Rows of a published task, split by split, as `load_converted` takes them.
+
+    Args:
+        folder: The repository's files.
+        record: Its `task.json`, as `read_record` returns it.
+        where: What messages call it.
+
+    Raises:
+        HfLongSeqError: If a file is damaged, or the rows are not those of which `task.json` holds the hash; at the end
+            of a split, so that a caller keeps nothing before the last.
+    """
+    spec, every = record["spec"], record["features"]
+    for split, stated in record["splits"].items():
+        files = sorted((folder / "data").glob(f"{split}-*.parquet"))
+        features = Features({name: kind for name, kind in every.items() if name != "labels" or split != "unlabelled"})
+        digest, rows = hashlib.sha256(), 0
+        for batch in read_batches(files, list(published_features(features, spec)), BATCH):
+            try:
+                columns = from_published(batch, features, spec)
+                table = pa.table(columns, schema=features.arrow_schema)
+            except (OSError, ValueError, TypeError, KeyError, SyntaxError) as error:  # of Pillow, scipy and pyarrow
+                reason = " ".join(str(error).split())
+                raise HfLongSeqError(
+                    f"{where} has rows in {split} that are none of {spec.name} ({reason}): name another revision."
+                ) from error
+            _add(digest, table)
+            rows += len(table)
+            yield split, columns
+        if (rows, digest.hexdigest()) != (stated["num_examples"], stated["sha256"]):
+            raise HfLongSeqError(
+                f"{where} has other rows in {split} ({rows}, SHA-256 {digest.hexdigest()[:12]}) than its {TASK_FILE} "
+                f"states ({stated['num_examples']}, {stated['sha256'][:12]}): name the revision that was published."
+            )
+
+
+def make_record(name: str, spec: TaskSpec, options: dict[str, Any], splits: DatasetDict) -> dict[str, Any]:
+    """The content of `task.json`."""
+    plain = json.loads(json.dumps({key: value for key, value in options.items() if key not in (*WAYS, "data_dir")}))
+    return {
+        "format": FORMAT,
+        "task": name,
+        "spec": json.loads(json.dumps(dataclasses.asdict(spec))),
+        "options": plain,
+        "features": splits["train"].features.to_dict(),
+        "splits": {s: {"num_examples": len(rows), "sha256": content_hash(rows)} for s, rows in splits.items()},
+    }
+
+
+def fingerprint_of(record: dict[str, Any]) -> str:
+    """One hash for all splits of a `task.json`."""
+    splits = {name: stated["sha256"] for name, stated in record["splits"].items()}
+    return hashlib.sha256(json.dumps(splits, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class _Split(typing.TypedDict):
+    num_examples: int
+    sha256: str
+
+
+class _Record(typing.TypedDict):
+    format: int
+    task: str
+    spec: dict
+    options: dict
+    features: dict
+    splits: dict[str, dict]
+
+
+def read_record(path: Path, where: str) -> dict[str, Any]:
+    """Read and check a `task.json`, which may be anybody's; `spec` and `features` become objects.
+
+    Raises:
+        HfLongSeqError: If it is no description of a task, or one that this version does not know.
+    """
+    kinds = typing.get_type_hints(TaskSpec)
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        validate_typed_dict(_Record, record)
+        for stated in record["splits"].values():
+            validate_typed_dict(_Split, stated)
+        spec = {key: _tuples(value) for key, value in record["spec"].items()}
+        validate_typed_dict(typing.TypedDict("TaskSpec", kinds, total=False), spec)
+        if record["format"] != FORMAT or not {"train", "validation", "test"} <= set(record["splits"]):
+            raise ValueError(f"format {record['format']}, splits {', '.join(record['splits'])}")
+        if not all(re.fullmatch("[a-z]+", split) for split in record["splits"]):
+            raise ValueError(f"splits {', '.join(record['splits'])}")
+        found = {"spec": TaskSpec(**spec), "features": Features.from_dict(record["features"])}
+        if not any(name in found["features"] for name in INPUTS):
+            raise ValueError(f"columns {', '.join(found['features'])}")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, StrictDataclassError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise HfLongSeqError(
+            f"{where} has no {TASK_FILE} that this version can read ({reason}): name a repository that "
+            "`hf-longseq tasks publish` made, or read its columns with --data."
+        ) from error
+    return record | found
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def load_published(name: str, source: str, options: dict[str, Any]) -> tuple[DatasetDict, TaskSpec]:
+    """Load a task from the Hub.
+
+    Args:
+        name: The task; the repository must hold it.
+        source: "hub:owner/name", with "@" and a branch, tag or commit to pin what it holds.
+        options: `cache_dir`, and options of the task's loader, which must be those that the data were made with.
+
+    Raises:
+        HfLongSeqError: If the repository holds something else, or rows that differ from what it states.
+        MissingDataError: If it cannot be downloaded.
+    """
+    named = SOURCE.fullmatch(str(source))
+    if named is None:
+        raise HfLongSeqError(f"data.source is {source!r}: write hub:owner/name, or hub:owner/name@revision.")
+    repo_id, revision = named["repo"], named["revision"]
+    pinned = f" --revision {revision}" if revision else ""
+    command = f"hf download {repo_id} --repo-type dataset{pinned}"
+    folder = download(repo_id, command, revision, [TASK_FILE, "data/*.parquet"])
+    record = read_record(folder / TASK_FILE, repo_id)
+    if record["task"] != name:
+        raise HfLongSeqError(f"{repo_id} holds the task {record['task']!r}, not {name!r}: name that task.")
+    held = record["options"]
+    for key, value in options.items():
+        if key not in WAYS and (key not in held or held[key] != json.loads(json.dumps(value))):
+            raise HfLongSeqError(
+                f"{repo_id} holds {name} with {key}={held.get(key)!r}, not {value!r}: leave data.{key} out, or "
+                "data.source."
+            )
+    commit = folder.name
+    depends_on = {"version": 1, "repository": repo_id, "commit": commit, "splits": record["splits"]}
+    splits = load_converted(
+        name,
+        depends_on,
+        record["features"],
+        lambda: read_files(folder, record, repo_id),
+        options.get("cache_dir"),
+        tuple(record["splits"]),
+    )
+    return splits, dataclasses.replace(record["spec"], source=f"{constants.ENDPOINT}/datasets/{repo_id}/tree/{commit}")

@@ -1,0 +1,287 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`tasks publish`: a task becomes a data set on the Hub, with a card and the registration of a benchmark.
+
+The folder is written and read back, hash for hash, before anything goes up; then it goes up in a single commit. How
+rows stand in the files, and how `load_task` reads them, is in `data/published.py`.
+"""
+
+import importlib
+import inspect
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from datasets import Dataset, DatasetDict, DatasetInfo, Features
+from datasets.info import DatasetInfosDict
+from huggingface_hub import DatasetCard, DatasetCardData, HfApi, get_token
+
+from hf_longseq.data import embedded, genomes
+from hf_longseq.data.published import (
+    BATCH,
+    INPUTS,
+    TASK_FILE,
+    fingerprint_of,
+    make_record,
+    published_features,
+    read_files,
+    read_record,
+    to_published,
+)
+from hf_longseq.data.task import TASKS, TaskSpec, describe_task, load_task
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import render
+from hf_longseq.hub.publish import Publication, check_place, keep
+from hf_longseq.hub.records import refuse_secrets
+from hf_longseq.hub.repository import (
+    check_name,
+    files_of,
+    is_new_branch,
+    make_branch,
+    make_repository,
+    said_in_one_sentence,
+    sign_in,
+    upload,
+)
+from hf_longseq.training import run_folder
+from hf_longseq.version import __version__
+
+TEMPLATE = Path(__file__).parent / "templates" / "task_card.md.jinja"
+SHARD_BYTES = 256 << 20
+# What a `TaskSpec.license` begins with, and the Hub's name for it. What is not here may not be passed on.
+LICENSES = {
+    "Apache-2.0": "apache-2.0",
+    "CC BY 3.0": "cc-by-3.0",
+    "CC BY 4.0": "cc-by-4.0",
+    "CC BY-SA 3.0": "cc-by-sa-3.0",
+    "GPL-2": "gpl-2.0",
+    "ODC-By 1.0": "odc-by",
+    "none needed": "other",
+}
+
+
+def publish_task(
+    name: str,
+    repo_id: str,
+    *,
+    options: dict[str, Any] | None = None,
+    private: bool = False,
+    revision: str | None = None,
+    dry_run: bool = False,
+    output_dir: str | os.PathLike | None = None,
+    token: str | None = None,
+) -> Publication:
+    """Write, check and upload a task as a data set.
+
+    Args:
+        name: The task, a key of `TASKS`.
+        repo_id: "name" or "organisation/name".
+        options: Options of the task's loader; its defaults otherwise.
+        private: Make a new repository private; one that exists keeps its visibility.
+        revision: Branch to publish on, made if it does not exist.
+        dry_run: Write and check, upload nothing.
+        output_dir: Keep the written folder here; must not exist, or be an earlier one.
+        token: Access token; by default the one of `hf auth login` or HF_TOKEN.
+
+    Raises:
+        HfLongSeqError: If the licence, the name, the token, what the repository holds or the server does not allow
+            it; the repository is unchanged.
+    """
+    check_name(repo_id)
+    described = describe_task(name) if name in TASKS else None
+    if name == "own-data":
+        raise HfLongSeqError("own-data is what you brought: publish it with `push_to_hub` of the library datasets.")
+    if described is not None:
+        check_license(described)
+    if output_dir is not None:
+        check_place(Path(output_dir))
+    api = HfApi(token=token)
+    owner = None if dry_run else sign_in(api)
+    full_name = repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}"
+    splits, spec = load_task(name, **(options or {}))
+    check_license(spec)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "task"
+        record = build_task_folder(name, splits, spec, options or {}, folder, full_name)
+        refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
+        files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
+        if output_dir is not None:
+            keep(folder, Path(output_dir))
+        if dry_run:
+            return Publication(full_name, None, None, files, usage(name, full_name, revision))
+        with said_in_one_sentence(full_name, api) as told:
+            url = make_repository(api, full_name, private, told, "dataset")
+            if revision is not None:
+                make_branch(api, full_name, revision, told, "dataset")
+            present = files_of(api, full_name, revision, "dataset")
+            refuse_other_content(api, full_name, revision, record, present)
+            message, stale = f"Publish {name} task", (".parquet",)
+            commit = upload(api, folder, full_name, revision, message, present, stale, "dataset")
+    return Publication(full_name, url, commit, files, usage(name, full_name, commit))
+
+
+def check_license(spec: TaskSpec) -> str:
+    """The Hub's name of a task's licence; raise if its data may not be passed on."""
+    found = next((hub_name for begin, hub_name in LICENSES.items() if spec.license.startswith(begin)), None)
+    if found is None:
+        allowed = ", ".join(name for name, entry in TASKS.items() if entry.source in ("generated", "embedded"))
+        raise HfLongSeqError(
+            f"task {spec.name!r} may not be published, for its licence ({spec.license or 'none is stated'}) gives no "
+            f"right to pass the data on: publish one of {allowed}."
+        )
+    return found
+
+
+def build_task_folder(
+    name: str, splits: DatasetDict, spec: TaskSpec, options: dict[str, Any], folder: Path, repo_id: str
+) -> dict[str, Any]:
+    """Fill a new folder with everything that is published, and read it back; returns what its `task.json` holds."""
+    module, given = loader_of(name, options)
+    record = make_record(name, spec, given, splits)
+    for split, rows in splits.items():
+        write_split(split, rows, spec, folder / "data")
+    run_folder.write_json(folder / TASK_FILE, record)
+    description = f"{TASKS[name].summary}. Metric: {spec.metric}, on the test split."
+    tasks = [{"id": name, "config": "default", "split": "test"}]
+    benchmark = {"name": f"{name} (long sequences)", "description": description}
+    run_folder.write_yaml(folder / "eval.yaml", {**benchmark, "evaluation_framework": "hf-longseq", "tasks": tasks})
+    generator = {"version": getattr(module, "VERSION", None), "seed": given.get("seed")}
+    run_folder.write_whole(folder / "README.md", task_card(name, splits, spec, record, generator, repo_id))
+    for _ in read_files(folder, read_record(folder / TASK_FILE, str(folder)), repo_id):
+        pass  # raises where a hash differs
+    return record
+
+
+def loader_of(name: str, options: dict[str, Any]):
+    """The module that loads a task, and all options of its loader, the defaults included."""
+    module_name, function_name = TASKS[name].loader.split(":")
+    module = importlib.import_module(module_name)
+    parameters = inspect.signature(getattr(module, function_name)).parameters
+    defaults = {key: p.default for key, p in parameters.items()}
+    return module, {**defaults, **dict(TASKS[name].options), **options}
+
+
+def write_split(split: str, rows: Dataset, spec: TaskSpec, folder: Path) -> None:
+    """Write a split as parquet files that carry the features, each a multiple of `BATCH` rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    per_file = max(SHARD_BYTES * len(rows) // max(rows.data.nbytes, 1) // BATCH, 1) * BATCH
+    starts = range(0, len(rows), per_file)
+    schema = published_features(rows.features, spec).arrow_schema
+    for number, start in enumerate(starts):
+        path = folder / f"{split}-{number:05d}-of-{len(starts):05d}.parquet"
+        part = rows.select(range(start, min(start + per_file, len(rows)))).with_format("arrow")
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for table in part.iter(batch_size=BATCH):
+                writer.write_table(to_published(table, rows.features, spec))
+
+
+def task_card(
+    name: str, splits: DatasetDict, spec: TaskSpec, record: dict[str, Any], generator: dict[str, Any], repo_id: str
+) -> str:
+    """The card: metadata for the Hub, origin, licence, generator, options, hashes and statistics."""
+    license = check_license(spec)
+    category = task_category(splits["train"].features, spec)
+    configs = {"default": [split for split in splits if split != "unlabelled"]}
+    if "unlabelled" in splits:  # it has other columns
+        configs["unlabelled"] = ["unlabelled"]
+    data = DatasetCardData(
+        license=license,
+        task_categories=[category] if category else None,
+        tags=["hf-longseq", "long-sequences", "benchmark"],
+        pretty_name=name,
+        configs=[{"config_name": name, "data_files": _data_files(held)} for name, held in configs.items()],
+    )
+    if license == "other":
+        data.license_name = "no-restriction"
+    info = DatasetInfo(features=published_features(splits["train"].features, spec), config_name="default")
+    DatasetInfosDict({"default": info}).to_dataset_card_data(data)
+    card = render(
+        TEMPLATE,
+        card_data=data.to_yaml(),
+        repo_id=repo_id,
+        task=name,
+        summary=TASKS[name].summary,
+        spec=spec,
+        kind=TASKS[name].source,
+        origin=embedded_origin(name) if TASKS[name].source == "embedded" else "",
+        generator=generator,
+        version=__version__,
+        options={key: value for key, value in record["options"].items() if value is not None},
+        fingerprint=fingerprint_of(record),
+        hashes={split: stated["sha256"] for split, stated in record["splits"].items()},
+        statistics={split: statistics(rows, spec) for split, rows in splits.items()},
+        usage=usage(name, repo_id, None),
+    )
+    if DatasetCard(card).data.license != license:
+        raise HfLongSeqError(f"the metadata of {repo_id}'s card do not survive the Hub's parser: check the task.")
+    return card
+
+
+def embedded_origin(name: str) -> str:
+    """What the package says of the origin, the licence and the changes of data that travel with it."""
+    own = Path(embedded.__file__).parent / f"{name}.md"
+    text = (own if own.exists() else genomes.EMBEDDED_FILE.with_suffix(".md")).read_text(encoding="utf-8")
+    return text.split("\n", 2)[2]  # without the heading
+
+
+def _data_files(splits: list[str]) -> list[dict[str, str]]:
+    return [{"split": split, "path": f"data/{split}-*"} for split in splits]
+
+
+def task_category(features: Features, spec: TaskSpec) -> str | None:
+    """The Hub's name for what is to be done; None where it has none."""
+    if spec.problem_type != "single_label_classification":
+        return None
+    if spec.per_position:
+        return "token-classification" if spec.modality == "tokens" else None
+    columns = published_features(features, spec)
+    kind = next((kind for kind in ("image", "audio") if kind in columns), "text")
+    return f"{kind}-classification" if kind != "text" or spec.modality == "tokens" else None
+
+
+def statistics(rows: Dataset, spec: TaskSpec) -> dict[str, Any]:
+    """Number of examples, steps (fewest, median, most), and how often each class occurs."""
+    name = next(column for column in INPUTS if column in rows.column_names)
+    column = rows.with_format("arrow").select_columns([name])[:][name].combine_chunks()
+    lengths = pc.list_value_length(column.storage if isinstance(column, pa.ExtensionArray) else column)
+    steps = [int(number) for number in np.quantile(lengths.to_numpy(), (0, 0.5, 1), method="nearest")]
+    counts = {}
+    if "labels" in rows.column_names and spec.problem_type == "single_label_classification":
+        labels = rows.with_format("arrow").select_columns(["labels"])[:]["labels"].combine_chunks()
+        flat = (pc.list_flatten(labels) if pa.types.is_list(labels.type) else labels).to_numpy()
+        found = np.bincount(flat[flat >= 0].astype(np.int64), minlength=len(spec.labels))
+        counts = dict(zip(spec.labels, found.tolist(), strict=True))
+    return {"examples": len(rows), "steps": steps, "labels": counts}
+
+
+def refuse_other_content(
+    api: HfApi, repo_id: str, revision: str | None, record: dict[str, Any], present: list[str]
+) -> None:
+    """Raise if the repository holds anything but this task with these rows: a benchmark does not change."""
+    others = [name for name in present if name not in (".gitattributes", "README.md")]
+    if not others or is_new_branch(api, repo_id, revision, "dataset"):
+        return
+    remedy = "choose another repo_id, or a --revision of its own"
+    if TASK_FILE not in present:
+        raise HfLongSeqError(f"{repo_id} holds {others[0]!r}, which is of no published task: {remedy}.")
+    with tempfile.TemporaryDirectory() as scratch:
+        path = api.hf_hub_download(repo_id, TASK_FILE, revision=revision, repo_type="dataset", local_dir=scratch)
+        held = read_record(Path(path), repo_id)
+    if (held["task"], held["splits"]) != (record["task"], record["splits"]):
+        raise HfLongSeqError(
+            f"{repo_id} holds {held['task']} with other rows (fingerprint {fingerprint_of(held)}, not "
+            f"{fingerprint_of(record)}): {remedy}."
+        )
+
+
+def usage(name: str, repo_id: str, revision: str | None) -> str:
+    """Two lines of Python that load the task from the Hub."""
+    pinned = f"@{revision}" if revision else ""
+    return "\n".join(
+        ["from hf_longseq import load_task", f'splits, spec = load_task("{name}", source="hub:{repo_id}{pinned}")']
+    )
