@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Self-pretraining for long sequences in the Hugging Face ecosystem.
 
-`import hf_longseq` makes transformers' Auto classes know the architectures, and imports nothing else: torch, the
-models and the trainers are imported when one of them is first used.
+`import hf_longseq` registers the architectures with transformers' Auto classes. Torch, the models and the trainers are
+imported when one of them is first used.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes transformers' Auto classes know our model types by name, so that nothing is imported until one is asked for.
+"""Makes transformers' Auto classes know our model types by name; a class is imported when it is first asked for.
 
 transformers looks up `config.model_type` in tables of names, and imports the module of a name when it is asked for.
 Our names join these tables as soon as transformers has them: at once if it is imported already, else when it is. The

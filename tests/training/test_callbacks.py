@@ -133,7 +133,7 @@ def test_a_full_disk_ends_the_run_with_the_checkpoint_before_it_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, name, fails)
-        with pytest.raises(HfLongSeqError, match="checkpoint-6 could not be written .* goes on from checkpoint-3"):
+        with pytest.raises(HfLongSeqError, match="checkpoint-6 could not be written .* resumes from checkpoint-3"):
             pretrain(recipe, tmp_path / "run")
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["checkpoint-3"]
     resumed = pretrain(recipe, tmp_path / "run")
@@ -156,7 +156,7 @@ def test_a_disk_that_fills_while_the_result_is_written_loses_nothing(recipe, tmp
 
     with monkeypatch.context() as patch:
         patch.setattr(run_folder, "sync", fails)
-        with pytest.raises(HfLongSeqError, match="of the run could not be written .* goes on from checkpoint-9"):
+        with pytest.raises(HfLongSeqError, match="of the run could not be written .* resumes from checkpoint-9"):
             pretrain(recipe, run)
     assert held and not (run / "metrics.json").exists()
     files = [(one.output_dir / "model.safetensors").read_bytes() for one in (pretrain(recipe, run), straight)]

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point: finds the command, imports only its module, and shows expected errors as one sentence."""
+"""Entry point: finds the command, imports its module alone, and shows expected errors as one sentence."""
 
 import importlib
 import os
@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         if not launch.reports_errors():
             return 130
         print(
-            "\nhf-longseq: interrupted; a training command goes on from its last checkpoint when it is given again.",
+            "\nhf-longseq: interrupted; rerun a training command to resume from its last checkpoint.",
             file=sys.stderr,
         )
         return 130
@@ -73,7 +73,7 @@ def _sentence(error: Exception) -> str | None:
 
     if is_full(error):
         file = f" of {error.filename}" if getattr(error, "filename", None) else ""
-        return f"there is no room for the files{file} ({said}): make room and give the same command again."
+        return f"there is no room for the files{file} ({said}): make room and rerun the command."
     if isinstance(error, (ValueError, OSError)):
         return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
     return None

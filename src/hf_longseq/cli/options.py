@@ -106,7 +106,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
     parser.add_argument("--task", help="as --data.task")
     parser.add_argument("--arch", nargs="+", help="as --model.arch")
-    parser.add_argument("--output_dir", help="folder for the result; an unfinished run in it goes on", required=True)
+    parser.add_argument("--output_dir", help="folder for the result; resumes an unfinished run in it", required=True)
     parser.add_argument("--train_fraction", help="as --data.train_fraction: share of the labels used")
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
@@ -115,7 +115,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
         "--resume",
         choices=("auto", "never"),
         default="auto",
-        help="never: an unfinished run in output_dir is an error [auto: it goes on]",
+        help="never: an unfinished run in output_dir is an error [auto: it is resumed]",
     )
     parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb, for every phase [none]")
     several = parser.add_argument_group("several GPUs: pretrain, finetune, spt (machines: docs/launching.md)")
@@ -211,7 +211,7 @@ def refuse_unfinished(folder: Path) -> None:
     """Raise if a folder holds a run, or a comparison, that was begun and not finished."""
     if (folder / "resolved.yaml").is_file() and not any((folder / f"{name}.json").is_file() for name in FINISHED):
         raise HfLongSeqError(
-            f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to go on with it, "
+            f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to resume it, "
             "add --overwrite to start again, or choose another output_dir."
         )
 

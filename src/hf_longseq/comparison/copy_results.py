@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The small files of a comparison, fit to be committed: results, curves, settings and pictures; no weights.
+"""The small files of a comparison, fit to be committed: results, curves, settings and pictures.
 
 A report of such a folder says the same as one of the comparison itself.
 """

@@ -103,7 +103,7 @@ def compare(
     Args:
         source: A recipe as for `Recipe.load`; None takes, for the task that `overrides` names, the shipped recipe of
             each architecture.
-        output_dir: A new folder, or that of the same comparison, which then goes on, or grows by what is new.
+        output_dir: A new folder, or that of the same comparison, which is then resumed, or grows by what is new.
         archs: Architectures, or variants such as `s4@init_normal=0.1`; None takes those of the recipe.
         inits: Arms as `inits.py` describes them: "scratch", "spt", "spt-masked", "spt-causal@direction=one",
             "scratch-tied@flops", `spt@pretrain_inputs=subset`.

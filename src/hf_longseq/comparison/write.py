@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A report of comparisons: report.md, report.tex, report.json and a page, report.html, that needs no other file.
+"""A report of comparisons: report.md, report.tex, report.json and a self-contained page, report.html.
 
 Everything comes from `results.json` and `curves.json`, so the same files give the same report to the byte.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps data read from other formats as parquet in the cache, so that they are parsed once and memory-mapped after."""
+"""Keeps data read from other formats as parquet in the cache, parsed once and memory-mapped after."""
 
 import hashlib
 import json

@@ -3,7 +3,7 @@
 """Writes generated tasks: many processes, resumable, parquet files with a manifest.
 
 A generated task is a function from example numbers to rows, so the data are the same for any number of processes, and
-a run that was cut off goes on where it stopped. A folder holds `<split>-00003-of-00096.parquet` files and a
+an interrupted run resumes. A folder holds `<split>-00003-of-00096.parquet` files and a
 `manifest.json` with everything the data depend on and the hash of every file; it says whether the set is finished.
 """
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that `convert` made, as publishing sees it: where its weights come from, and nothing about training."""
+"""A folder that `convert` made, as publishing sees it: which file its weights come from."""
 
 import os
 import shlex

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A model card from a run's own records, through `templates/model_card.md.jinja`. Nothing in it is made up."""
+"""A model card from a run's own records, through `templates/model_card.md.jinja`."""
 
 import re
 import shlex

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A finished run as publishing sees it: its records, without anything that belongs to the machine it ran on."""
+"""A finished run as publishing sees it: its records, cleared of what belongs to the machine it ran on."""
 
 import os
 import re

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What publishing asks of a Hub, and what it makes of the answers.
+"""Requests to the Hub: create a repository, list files, commit, recover from lost answers.
 
 The functions take the kind of a repository, "model" or "dataset", last.
 

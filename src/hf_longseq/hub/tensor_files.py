@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the tensors of a checkpoint file and nothing else: no object of the file is built, no code of it is run.
+"""Reads the tensors of a checkpoint file, and only them: objects in the file stay bytes.
 
 A Lightning checkpoint is a pickle that also holds configurations, callbacks and optimiser states of foreign classes.
 `torch.load(weights_only=True)` refuses such files and `weights_only=False` executes whatever they say. Here every name

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations of `accelerate launch` for several GPUs and machines, without numbers of processes or precisions.
+"""Configurations of `accelerate launch` for several GPUs and machines; processes and precision come from the command.
 
 `--launch_config NAME` takes one of these, and `hf-longseq env --launch_config NAME` prints its path for accelerate.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as `evaluate.Metric` modules that ship in the package: no network, no cache files, no locks.
+"""Metrics as `evaluate.Metric` modules that ship in the package and work offline.
 
 They are instantiated directly (`METRICS["accuracy"]` names the class), get a whole split at once, and are reduced
 across processes by the trainer before they are computed.

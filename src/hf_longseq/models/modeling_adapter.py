@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Our inputs and heads around an architecture of transformers, which has no idea of real values or of pairs.
+"""Our inputs and heads around an architecture of transformers: real values, pairs, labels of positions.
 
 The trunk is the architecture's own base model, without pooler; real values come in by a dense layer in place of its
 token embedding. Losses, pooling and classifier are those of our own architectures, so that a comparison compares

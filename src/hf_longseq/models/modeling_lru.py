@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""LRU: a complex diagonal recurrence, stable by construction, without any discretisation.
+"""LRU: a complex diagonal recurrence in discrete time, stable by construction.
 
 Axes: B batch, L length, H channels, N complex states, D directions; a last axis of 2 is (real, imaginary).
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a run before its time, and what a run says of itself that learned nothing."""
+"""Callbacks: stop on a signal or NaN; detect chance-level results."""
 
 import math
 import signal
@@ -15,11 +15,11 @@ from hf_longseq.training.checkpoints import newest_intact
 
 
 class Diverged(HfLongSeqError):
-    """The settings of a run make its numbers overflow: a failure of the run's own, which comes again."""
+    """The loss or gradient of a run became NaN or infinite; its settings make it do so every time."""
 
 
 class StopOnNaN(TrainerCallback):
-    """Ends a run whose loss or gradient is no number any more, before weights made of it are saved.
+    """Stops a run whose loss or gradient is NaN or infinite, before weights made of it are saved.
 
     Args:
         section: Name of the recipe's section, for the message.
@@ -129,8 +129,8 @@ class StopOnSignal(TrainerCallback):
             if state.is_world_process_zero:
                 self.tell(
                     state.global_step,
-                    f"stopped at step {state.global_step}/{state.max_steps}, saved in {args.output_dir}; the same "
-                    "command goes on from there",
+                    f"stopped at step {state.global_step}/{state.max_steps}, saved in {args.output_dir}; rerun "
+                    "the command to resume",
                 )
             self._obey(self._received or self._agreed)
 

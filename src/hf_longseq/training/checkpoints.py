@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints that count only when they are complete: sealed after writing, verified before a run goes on from one.
+"""Complete checkpoints: sealed after writing, verified before a run resumes from one.
 
     checkpoints/checkpoint-N/...            what transformers' Trainer writes, file by file
     checkpoints/checkpoint-N/complete.json  the seal, written last: size and hash of every other file
@@ -120,7 +120,7 @@ def writing_error(error: Exception, folder: Path) -> str:
 
 @contextlib.contextmanager
 def room_in(folder: Path) -> Iterator[None]:
-    """Say in one sentence that there is no room for the files of a run, and where the same command goes on."""
+    """Report a full disk in one sentence that names the checkpoint from which the run will resume."""
     try:
         yield
     except Exception as error:
@@ -133,13 +133,13 @@ def unwritten(what: str, folder: Path, error: Exception) -> str:
     """The sentence about what could not be written below a run's folder."""
     kept = last_checkpoint(folder)
     return (
-        f"{what} could not be written to {folder} ({writing_error(error, folder)}): make room there and give the same "
-        f"command again, which goes on from {kept.name if kept else 'the start'}."
+        f"{what} could not be written to {folder} ({writing_error(error, folder)}): make room there and rerun the "
+        f"command, which resumes from {kept.name if kept else 'the start'}."
     )
 
 
 class OwnBestCheckpoint(TrainerCallback):
-    """Lets a run that goes on look for its best checkpoint in its own folder, wherever that was moved or copied to."""
+    """Finds the best checkpoint of a resumed run in its own folder, wherever that was moved or copied to."""
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.best_global_step:

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The model that a trainer trains, from what its `model` argument may be.
+"""From the `model` argument of a trainer (a name, configuration, folder or model) to a model with the right head.
 
 "s4", "hf:modernbert"       an architecture by name: default sizes, fresh weights
 S4Config(...)               a configuration: fresh weights

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Starting from pretrained weights of transformers, whose tokens are not those of the task.
+"""Start from pretrained weights of transformers, and translate their embeddings to the tokens of the task.
 
 The trunk is taken over whole. Where the task's vocabulary is another, every symbol of the task starts as the embedding
 of its spelling under the pretrained tokenizer ("[MAX", "7", or "0".."255" for grey levels, as the paper fed them to

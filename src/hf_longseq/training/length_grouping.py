@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of examples of similar length, so that little of a batch is padding.
+"""Batches of examples of similar length, which hold little padding.
 
 The grouping is that of transformers, but its own sampler draws from torch's global generator, so that the order would
 change with the number of processes, with dropout and on resuming. Here it depends on the seed and the epoch alone.

@@ -7,8 +7,8 @@
     second = finetune(recipe, "runs/classifier", init_from=first.output_dir)
     AutoModelForSequenceClassification.from_pretrained(second.output_dir)
 
-The best checkpoint is chosen on the validation split; the test split is read once, after that choice. A run that was
-interrupted goes on when it is started again, and one that is finished is not repeated.
+The best checkpoint is chosen on the validation split; the test split is read once, after that choice. Started again,
+an interrupted run resumes, and a finished one is kept as it is.
 """
 
 import os

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a run folder holds besides the model, and who may write into it.
+"""The run folder: settings, records and splits, and the lock that lets one command write.
 
     resolved.yaml     every setting of the run; `--recipe FOLDER/resolved.yaml` repeats it
     environment.json  versions, hardware, threads, commit

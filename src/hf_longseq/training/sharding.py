@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A Trainer for several processes that trains as one does.
+"""A Trainer whose several processes train as one does.
 
 - An epoch shows every example once, in the order of one process.
 - State-space parameters stay in float32 when parameters are sharded (FSDP2).
@@ -154,7 +154,7 @@ class ShardedTrainer(Trainer):
 class DropoutOfItsOwn(TrainerCallback):
     """Gives every process but the first a stream of random numbers of its own when training begins.
 
-    Weights are drawn before; order and masks have their own seeds. A run that goes on restores each process's stream.
+    Weights are drawn before; order and masks have their own seeds. A resumed run restores each process's stream.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a token classifier says of a sequence, in words: spans, or a number for every position.
+"""Predictions of a token classifier as spans, or as a number for every position.
 
 Axes: B batch, L length, K labels.
 """

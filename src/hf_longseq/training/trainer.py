@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`LongSeqTrainer`: transformers' Trainer with what long sequences and state-space models need, and nothing else.
+"""`LongSeqTrainer`: transformers' Trainer for long sequences and state-space models.
 
 - the model declares its parameter groups (`model.parameter_groups`), the trainer uses and prints them;
 - evaluation has its own collator, so that validation masks are fixed while training masks are fresh;
@@ -197,7 +197,7 @@ class LongSeqTrainer(ShardedTrainer):
 
     def _load_by_model(self, checkpoint: str) -> None:
         """Load the weights of an architecture of transformers, some of which are saved under the names of old
-        checkpoints: the stock Trainer leaves out what it does not find, and goes on with whatever was there."""
+        checkpoints: the stock Trainer skips what it does not find, and keeps whatever was there."""
         options = {"config": self.model.config, "dtype": self.model.dtype, "use_safetensors": True}
         saved = type(self.model).from_pretrained(checkpoint, **options)
         self.model.load_state_dict(saved.state_dict())

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Which fields of transformers' `TrainingArguments` a recipe may set, beside those that its sections name.
+"""The fields of transformers' `TrainingArguments` that a recipe may set, and those it refuses, with the reason.
 
 Any field may stand in a phase of a recipe, or on the command line as `--finetune.optim adafactor`. A few are refused,
 because a run sets them itself to keep comparisons fair or its folder whole.
@@ -42,7 +42,7 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("resume_from_checkpoint", "restore_callback_states_from_checkpoint"),
-        "is not needed: a run goes on when its command is given again",
+        "is automatic: rerun the command to resume",
     ),
     **dict.fromkeys(
         "remove_unused_columns label_names batch_eval_metrics include_for_metrics eval_do_concat_batches "
