@@ -182,7 +182,7 @@ def test_a_full_disk_ends_the_plan_and_marks_no_run_as_failed(tmp_path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "seal", full_disk)
-        with pytest.raises(HfLongSeqError, match="could not be written .* give the same command again"):
+        with pytest.raises(HfLongSeqError, match="could not be written .* rerun the command"):
             run(tmp_path / "out")
     results, _ = run(tmp_path / "out")
     assert results["failed"] == [] and len(results["rows"]) == 1

@@ -215,7 +215,7 @@ def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
             "folder; those of a comparison are OUTPUT_DIR/runs/NAME and, of spt, OUTPUT_DIR/best."
         )
     if not (Path(model) / run_folder.METRICS).is_file():
-        raise HfLongSeqError(f"model {model} is an unfinished run: start the same command again to finish it.")
+        raise HfLongSeqError(f"model {model} is an unfinished run: rerun its command to finish it.")
     return Recipe.load(settings), phase, settings["run"]["seed"]
 
 
