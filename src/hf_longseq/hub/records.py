@@ -94,9 +94,7 @@ def read_run(folder: str | os.PathLike) -> Run:
         )
     for name in (run_folder.METRICS, "config.json"):
         if not (folder / name).is_file():
-            raise HfLongSeqError(
-                f"run {folder} has no {name}, so it is unfinished: rerun its command to finish it."
-            )
+            raise HfLongSeqError(f"run {folder} has no {name}, so it is unfinished: rerun its command to finish it.")
     metrics = _record(folder, run_folder.METRICS)
     if not (metrics.get("test") or metrics.get("validation")):
         raise HfLongSeqError(
