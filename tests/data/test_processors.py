@@ -124,7 +124,7 @@ def test_rates_are_whole_numbers():
 
 @pytest.mark.parametrize(
     ("raw", "message"),
-    [([], "length 0"), ([1.0, float("nan")], "NaN"), (np.ones((4, 3)), "channel")],
+    [([], "length 0"), ([1.0, float("nan")], "NaN"), (np.ones((2, 4, 3)), "channel")],
 )
 def test_wrong_series_are_refused(raw, message):
     with pytest.raises(ValueError, match=message):
@@ -150,3 +150,34 @@ except ImportError as error:
 @pytest.mark.slow
 def test_the_package_works_without_pillow(tmp_path):
     assert "pip install pillow" in answer(run_fresh("import sys\n" + WITHOUT_PILLOW, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        [[1, 2, 3], [4, 5, 6]],
+        [[1, 2, 3], [4, 5]],
+        np.arange(6).reshape(2, 3),
+        torch.arange(6.0).reshape(2, 3),
+        [np.arange(3), [1.0, 2.0, 3.0]],
+        [[[1], [2], [3]], [[4], [5], [6]]],
+    ],
+)
+def test_of_one_channel_lists_of_lists_and_arrays_are_batches(raw):
+    features = LongSeqFeatureExtractor()(raw, return_tensors="pt")
+    assert features["input_values"].shape == features["attention_mask"].shape == (2, 3)
+    assert features["attention_mask"][1].sum() == len(raw[1])
+
+
+@pytest.mark.parametrize("raw", [[1, 2, 3], np.arange(3), np.zeros((3, 1)), [[1], [2], [3]], [[1, 2, 3]]])
+def test_of_one_channel_these_are_one_series(raw):
+    assert LongSeqFeatureExtractor()(raw)["input_values"].shape == (1, 3)
+
+
+def test_datasets_map_gives_what_the_extractor_takes():
+    from datasets import Dataset
+
+    rows = Dataset.from_dict({"x": [[1.0, 2.0, 3.0], [4.0, 5.0]]})
+    extractor = LongSeqFeatureExtractor(mean=[1.0], std=[2.0])
+    mapped = rows.map(lambda batch: extractor(batch["x"], padding=False, return_tensors=None), batched=True)
+    assert mapped["input_values"][:] == [[0.0, 0.5, 1.0], [1.5, 2.0]]

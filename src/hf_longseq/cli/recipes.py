@@ -19,5 +19,11 @@ def run(argv: list[str]) -> None:
         print(recipes.find(options.name).read_text(encoding="utf-8"), end="")
         return
     names = recipes.names()
-    for name in names:
-        print(f"{name:<{max(map(len, names)) + 2}}{recipes.summary(name)}")
+    width = max(map(len, names)) + 2
+    grouped: dict[str, list[str]] = {}
+    for name in names:  # a folder holds the recipes of one task
+        grouped.setdefault(name.split("/")[0] if "/" in name else "trials and examples", []).append(name)
+    for task, members in sorted(grouped.items(), key=lambda item: "/" not in item[1][0]):
+        print(task)
+        for name in members:
+            print(f"  {name:<{width}}{recipes.summary(name)}")

@@ -153,7 +153,7 @@ def _label_sequences(
 ) -> LabelSequences:
     """Labels of every position."""
     if len(rows.inputs) > 1:
-        raise HfLongSeqError("Labels for every position are of one input: leave out second_input_column.")
+        raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
     cells = {row: rows.labels[row] for row in _labelled(rows)}
     texts = {row: rows.raw(row)[0][0] for row in cells} if modality == "text" else None
     return LabelSequences.read(cells, rows.names, texts, problem_type, class_names, outside)
@@ -173,7 +173,7 @@ def modality_of(table: Table, column: str) -> str:
     present = (value for value in table.column(column) if not _is_absent(value))
     value = next(present, None)
     if value is None:
-        raise HfLongSeqError(f"{table.name}, column {column!r}, is empty: name another input_column.")
+        raise HfLongSeqError(f"{table.name}, column {column!r}, is empty: name another --input_column.")
     return guess_modality(value, f"{table.name}, column {column!r},")
 
 
@@ -229,7 +229,7 @@ def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
     for name in names:
         if name in table.names:
             return name
-    raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with {option}.")
+    raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with --{option}.")
 
 
 def _targets(
@@ -270,7 +270,7 @@ def _labelled_targets(
         try:
             return labels.astype(np.float32), ()
         except ValueError as error:
-            raise HfLongSeqError(f"The labels are no numbers ({error}): leave out problem_type.") from error
+            raise HfLongSeqError(f"The labels are no numbers ({error}): leave out --problem_type.") from error
     if problem_type not in (None, "single_label_classification"):
         raise HfLongSeqError(f"problem_type is {problem_type!r}: use 'regression' or 'single_label_classification'.")
     if labels.dtype.kind == "f":

@@ -26,7 +26,7 @@ def guess_modality(value: Any, where: str) -> str:
             return "tokens"
         if array.dtype.kind in "iuf":
             return "values"
-    raise HfLongSeqError(f"{where} holds {type(value).__name__}: say what it is with modality.")
+    raise HfLongSeqError(f"{where} holds {type(value).__name__}: say what it is with --modality.")
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Reader:
 
     def _read_text(self, raw: Any, where: str) -> np.ndarray:
         if not isinstance(raw, str):
-            raise HfLongSeqError(f"{where} is {type(raw).__name__}, no text: name another input_column or modality.")
+            raise HfLongSeqError(f"{where} is {type(raw).__name__}, no text: change --input_column or --modality.")
         longest = self.max_length or len(raw.encode()) + 1
         return byte_text.encode(raw, longest)
 

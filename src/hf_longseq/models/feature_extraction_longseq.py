@@ -69,7 +69,8 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
         """Encode one series or a batch.
 
         Args:
-            raw: An array or tensor (L,) or (L, C), a list of numbers, or a list of such series for a batch.
+            raw: An array or tensor (L,) or (L, C), a list of numbers, or a list of such series for a batch. Of one
+                channel also an array (B, L), or lists of equal or unequal length.
             sampling_rate: Rate of `raw` in Hz; taken to be the model's if not given.
             padding: True or "longest", "max_length", or False (then all must have one length to become tensors).
             max_length: Instead of the extractor's own.
@@ -87,7 +88,7 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
         elif sampling_rate is not None and not (sampling_rate > 0 and sampling_rate == int(sampling_rate)):
             raise ValueError(f"sampling_rate is {sampling_rate}; give a whole number of samples per second.")
         limit = self.max_length if max_length is None else max_length
-        batch = raw if is_batch(raw) else [raw]
+        batch = raw if is_batch(raw, self.feature_size) else [raw]
         series = [self.prepare(one, sampling_rate, row) for row, one in enumerate(batch)]
         if truncation and limit is not None:
             series = [one[:limit] for one in series]
@@ -122,14 +123,20 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
         return values_LC[:, 0] if self.feature_size == 1 else values_LC
 
 
-def is_batch(raw) -> bool:
-    """Whether `raw` is a list of series; a list of numbers, or of positions with channels, is one series."""
-    if not isinstance(raw, (list, tuple)) or not raw:
-        return getattr(raw, "ndim", 0) == 3
+def is_batch(raw, channels: int) -> bool:
+    """Whether `raw` is several series: with one channel a list of lists or an array (B, L), as `datasets.map` gives
+    them; with several, one dimension more. An array (L, 1) is one series of one channel."""
+    if not isinstance(raw, (list, tuple)):
+        shape = getattr(raw, "shape", ())
+        return len(shape) == 3 or (len(shape) == 2 and channels == 1 and shape[1] != 1)
+    if not raw:
+        return False
     first = raw[0]
-    if isinstance(first, (list, tuple)):
-        return isinstance(first[0], (list, tuple)) or getattr(first[0], "ndim", 0) > 0 if first else True
-    return getattr(first, "ndim", 0) > 0
+    if not isinstance(first, (list, tuple)):
+        return getattr(first, "ndim", 0) > 0
+    if not first or isinstance(first[0], (list, tuple)) or getattr(first[0], "ndim", 0) > 0:
+        return True
+    return channels == 1 and (len(raw) == 1 or any(len(one) != 1 for one in raw))
 
 
 def resample(values_LC: torch.Tensor, old_rate: int, new_rate: int) -> torch.Tensor:
