@@ -47,6 +47,7 @@ def supervised(folder, **fields):
     "model, rows, fields, head",
     [
         (BOTH_WAYS, texts(), {}, "S4ForMaskedLM"),
+        ("lru", texts().remove_columns("label"), {}, "LRUForMaskedLM"),
         (LOOKING_BACK, texts(), {"objective": "causal"}, "S4ForCausalLM"),
         (BOTH_WAYS, series(), {}, "S4ForPreTraining"),
         (LOOKING_BACK, waves(), {"objective": "causal"}, "S4ForPreTraining"),

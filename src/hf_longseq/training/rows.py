@@ -88,7 +88,8 @@ def describe(rows: "Dataset", tokenizer: Any = None, labelled: bool = False) -> 
         labelled: Whether to look at the labels; else the task is taken for one without classes.
     """
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
-    spec = replace(spec, pair=any(name in rows.column_names for name in ("input_ids_2", "input_values_2")))
+    pair = any(name in rows.column_names for name in ("input_ids_2", "input_values_2"))
+    spec = replace(spec, pair=pair, problem_type=None)
     return replace(spec, **_describe_labels(rows)) if labelled else spec
 
 
