@@ -89,7 +89,8 @@ def describe(rows: "Dataset", tokenizer: Any = None, labelled: bool = False) -> 
     """
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
     pair = any(name in rows.column_names for name in ("input_ids_2", "input_values_2"))
-    spec = replace(spec, pair=pair, problem_type=None)
+    problem = "single_label_classification" if labelled else None
+    spec = replace(spec, pair=pair, problem_type=problem)
     return replace(spec, **_describe_labels(rows)) if labelled else spec
 
 
