@@ -175,7 +175,7 @@ BAD = [
     ([(f"t{i}", i / 7) for i in range(9)], {}, r"a.csv, row 2, has label 0.14\d+, which is no class"),
     ([(f"t{i}", "") for i in range(9)], {}, "No row of a.csv has a label"),
     ([(f"t{i}", i % 2) for i in range(20)], {"max_length": -3}, "data.max_length is -3: give a number of 1 or more"),
-    ([("", 0), (" ", 1)], {}, "column 'text', is empty: name another input_column"),
+    ([("", 0), (" ", 1)], {}, "column 'text', is empty: name another --input_column"),
     ([("a", 0), ("", 1), ("c", 1)], {}, "row 2, column 'text', is empty"),
     ([("a", 0), ("b", 1)], {}, "a.csv has only .* too few to set validation and test examples apart"),
     ([], {}, "a.csv has no rows"),
