@@ -12,6 +12,12 @@ arms="scratch,spt-masked,spt-causal" # causal pretraining is fine-tuned in both 
 data() { "$PYTHON" docs/examples/get_data.py "$1" --out runs/examples; }
 compare() { .venv/bin/hf-longseq compare --seeds 0 1 2 --jobs 2 --output_dir "runs/evidence/$name" "$@"; }
 
+# fresh seeds with their own labels, every arm at the rate that seed 1000 chose on validation
+run_gene-starts() {
+    compare --recipe gene-starts --arch transformer --inits scratch,scratch-tied@steps,spt-masked --tune \
+        --grid lr=5e-4,1e-3,2e-3 --tune_seeds 1000 --seeds 10 11 12 13 14 "$@"
+}
+
 run_bbc-bytes() {
     data bbc-bytes
     compare --recipe docs/examples/bbc-bytes.yaml --arch "$three" --inits "$arms" "$@"
