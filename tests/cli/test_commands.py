@@ -202,7 +202,7 @@ def test_interruption_has_its_own_exit_code(capsys, monkeypatch):
     [
         (OSError(errno.ENOSPC, "No space left on device", "results.json"), "no room for the files of results.json"),
         (RuntimeError("basic_ios::clear: iostream error"), "no room for the files (basic_ios::clear: iostream error)"),
-        (Exception("No space left on device (os error 28)"), "make room and give the same command again"),
+        (Exception("No space left on device (os error 28)"), "make room and rerun the command"),
     ],
 )
 def test_a_full_disk_is_one_sentence_wherever_it_is_met(monkeypatch, capsys, error, said):

@@ -128,9 +128,8 @@ def test_wrong_settings_are_refused_before_anything_is_written(recipe, tmp_path,
 
 
 def test_sizes_that_no_model_has_are_refused_before_anything_is_written(tiny, tmp_path):
-    recipe = tiny(arch="transformer", model={"hidden_size": 16, "num_attention_heads": 5})
     with pytest.raises(HfLongSeqError, match="num_attention_heads is 5"):
-        spt(recipe, tmp_path / "out")
+        spt(tiny(arch="transformer", model={"hidden_size": 16, "num_attention_heads": 5}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

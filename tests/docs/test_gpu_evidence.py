@@ -45,7 +45,7 @@ def test_the_plan_is_of_shipped_recipes_in_order_with_options_that_exist():
         assert (command, name) == ("hf-longseq", "compare")
         parser = Parser(prog="hf-longseq compare")
         add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
-        add_plan_options(parser)
+        add_plan_options(parser, [])
         words, overrides = split_dotted(words)
         options = parser.parse(words)
         overrides = common_overrides(options, overrides)

@@ -76,6 +76,7 @@ def launch(cases: list[dict], folder: Path, number: int = 2, config: str = "ddp"
 
 if __name__ == "__main__":
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # the toy tasks
     torch.set_num_threads(1)
     if "--fsdp" in sys.argv:
         shard_on_cpu()

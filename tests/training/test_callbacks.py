@@ -187,7 +187,7 @@ def test_chance_is_the_share_of_the_most_frequent_class():
 def test_a_classifier_that_learned_nothing_says_so(tiny, tmp_path):
     said = []
     result = finetune(
-        tiny(finetune={"learning_rate": 0.0}),
+        tiny(finetune={"learning_rate": 0.0, "max_steps": 11}),
         tmp_path / "run",
         listener=lambda label, step, total, text: said.append(text or ""),
     )

@@ -8,7 +8,7 @@ from transformers import TrainingArguments
 
 from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
-from hf_longseq.comparison.plan import parse_grid
+from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import Recipe, pretrain, run_folder
 from hf_longseq.training.arguments import PretrainSection

@@ -53,9 +53,12 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except Exception as error:
         sentence = _sentence(error)
-        if sentence is None or (launch.reports_errors() and os.environ.get("HF_LONGSEQ_TRACEBACK")):
+        if sentence is None:
             raise
-        if launch.reports_errors():
+        reports = launch.reports_errors()  # asked once: the first process that asks is the one
+        if reports and os.environ.get("HF_LONGSEQ_TRACEBACK"):
+            raise
+        if reports:
             print(f"hf-longseq: error: {sentence}", file=sys.stderr)
         return 2
 

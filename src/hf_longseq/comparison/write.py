@@ -112,11 +112,11 @@ def report_comparison(output_dir: str | os.PathLike, command: str) -> Report:
     if earlier.get("made_of") == made_of and all((folder / str(name)).is_file() for name in earlier["files"]):
         return Report(folder, earlier["files"], None)  # the same results: a finished comparison answers at once
     report = write_report([output_dir], folder, command=command)
-    if report.lacks is None:
-        write_json(folder / JSON, {**_earlier_content(folder), "made_of": made_of})
     for kind, name in (("headline", "results.png"), ("curves-", "learning_curves.png")):
         for file in (file for file in report.files if file.startswith(f"figures/{kind}")):
             write_whole(output_dir / name, (report.output_dir / file).read_bytes())
+    if report.lacks is None:  # last, so that a killed command draws again
+        write_json(folder / JSON, {**_earlier_content(folder), "made_of": made_of})
     return report
 
 
