@@ -52,7 +52,7 @@ def test_the_plan_is_of_shipped_recipes_in_order_with_options_that_exist():
         assert options.seeds == ["0", "1"] and listed(options.inits) == ["scratch", "spt-masked"]
         assert options.output_dir == f"/nowhere/gpu/{options.task}"
         load, _ = recipe_loader(options.recipe, overrides, options.tiny)
-        for arch in listed(options.archs):
+        for arch in listed(options.arch):
             assert f"{options.task}/{arch}" in recipes.names()
             recipe = load(arch, "masked")
             build_config(recipe, describe_task(options.task), classifier=True)
