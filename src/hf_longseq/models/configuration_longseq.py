@@ -119,7 +119,8 @@ class LongSeqConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs):
         known = [field.name for field in dataclasses.fields(self)] + list(self.attribute_map)
         standard = STANDARD | GenerationConfig._get_default_generation_params().keys()
-        for name in kwargs:
+        # a saved configuration names its version, and may hold what another version knows
+        for name in kwargs if self.transformers_version is None else ():
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
             if close and name not in {*known, *standard} and not name.endswith("_token_id"):
                 raise ValueError(f"{type(self).__name__} has no field {name!r}; did you mean {close[0]!r}?")
