@@ -30,7 +30,7 @@ def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -
     """Run a training command, or repeat what it printed when it finished."""
     words = normalise(words)
     folder = _value(words, "--output_dir")
-    if folder is None or "--overwrite" in words or {"-h", "--help", "--help_all"} & set(words):
+    if folder is None or "--overwrite" in words:
         return run(words)
     path, asked = Path(folder) / ANSWER, {"command": command, "words": words, "version": __version__}
     kept = _read(path)
