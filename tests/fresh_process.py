@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+SOURCES = Path(__file__).parents[1] / "src"
 TIMEOUT_SECONDS = 300  # far more than any of them needs: a process that hangs must fail its test
 
 HIDE = """
@@ -22,9 +24,10 @@ def run_fresh(code: str, home, hide_package: bool = False, **environment: str) -
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTHON", "HUGGING"))}
     quiet = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error", "OMP_NUM_THREADS": "1"}
     environment = {**kept, **quiet, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", **environment}
-    code = (HIDE if hide_package else "") + textwrap.dedent(code)
+    start = HIDE if hide_package else f"import sys\nsys.path.insert(0, {str(SOURCES)!r})\n"
+    command = [sys.executable, "-I", "-c", start + textwrap.dedent(code)]
     return subprocess.run(
-        [sys.executable, "-I", "-c", code], env=environment, capture_output=True, text=True, cwd=home
+        command, env=environment, capture_output=True, text=True, cwd=home, timeout=TIMEOUT_SECONDS
     )
 
 

@@ -54,7 +54,8 @@ LIMIT_MB = {"s4": 900, "transformer": 900}
 
 
 def peak(arch: str, examples: int, home) -> dict:
-    done = run_fresh(CODE.format(model=json.dumps([arch, MODELS[arch]]), examples=examples), home)
+    code = CODE.format(model=json.dumps([arch, MODELS[arch]]), examples=examples)
+    done = run_fresh(code, home, MALLOC_MMAP_THRESHOLD_="1000000")  # freed tensors leave the process at once
     return json.loads(answer(done).splitlines()[-1])
 
 
@@ -63,6 +64,6 @@ def peak(arch: str, examples: int, home) -> dict:
 @pytest.mark.parametrize("arch", MODELS)
 def test_evaluation_at_16384_stays_below_the_stated_memory_however_many_examples(arch, tmp_path):
     # Two at least: the second batch still finds memory in use that the first one left.
-    few, more = (peak(arch, examples, tmp_path) for examples in (2, 5))
+    few, more = (peak(arch, examples, tmp_path) for examples in (2, 4))
     assert more["peak"] < LIMIT_MB[arch]
-    assert more["peak"] - few["peak"] < 24  # the logits of one example would be 16 MB
+    assert more["peak"] - few["peak"] < 16  # kept logits would be 32 MB
