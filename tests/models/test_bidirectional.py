@@ -5,7 +5,12 @@ import itertools
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
 from hf_longseq.models import (
     AdapterConfig,
@@ -148,6 +153,25 @@ def test_saved_and_opened_by_auto_classes(backbone, tmp_path):
     assert classifier(input_ids=ids).logits.shape == (2, 2)
     embeddings = [key for key, tensor in load_file(tmp_path / "model.safetensors").items() if 20 in tensor.shape]
     assert len(embeddings) == 3  # one token embedding for both directions, weight and bias of the head
+
+
+@pytest.mark.parametrize("directions", ["shared", "separate"])
+def test_mamba2_labels_every_position_from_both_sides(directions, tmp_path):
+    model = make("mamba2", AdapterForTokenClassification, directions, input_type="tokens", num_labels=3)
+    ids = torch.randint(3, 20, (2, 9), generator=torch.Generator().manual_seed(1))
+    labels = torch.randint(3, (2, 9), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(ids)
+    mask[0, 6:] = 0
+    labels[1, 0] = -100
+    out = model(input_ids=ids, attention_mask=mask, labels=labels)
+    kept = (mask == 1) & (labels != -100)
+    expected = torch.nn.functional.cross_entropy(out.logits[kept], labels[kept])
+    torch.testing.assert_close(out.loss, expected)
+    out.loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    model.save_pretrained(tmp_path)
+    again = AutoModelForTokenClassification.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(input_ids=ids, attention_mask=mask).logits, out.logits)
 
 
 @backbones

@@ -1,33 +1,9 @@
 """Upstream transformers' common model tests pointed at the DLR classes that read tokens."""
 
-SPEC = dict(
-    name="dlr",
-    imports=["hf_longseq"],
-    config_class="hf_longseq:DLRConfig",
-    heads=dict(
-        base="hf_longseq:DLRModel",
-        causal_lm="hf_longseq:DLRForCausalLM",
-        masked_lm="hf_longseq:DLRForMaskedLM",
-        sequence_classification="hf_longseq:DLRForSequenceClassification",
-        token_classification="hf_longseq:DLRForTokenClassification",
-    ),
-    config_kwargs=dict(
-        vocab_size=99,
-        hidden_size=32,
-        num_hidden_layers=2,
-        state_size=8,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    ),
-    inputs=dict(input_ids=dict(kind="ids", shape=["batch_size", "seq_length"])),
-    per_class={
-        "DLRForTokenClassification": dict(
-            labels=dict(labels=dict(kind="full", value=1, shape=["batch_size", "seq_length"])),
-        )
-    },
-    common_properties=["hidden_size", "num_hidden_layers"],
-    config_tester_kwargs=dict(hidden_size=37),
-    attributes=dict(has_attentions=False, peer_state_shape=["hidden_size", "state_size"]),
-    mixins=["peer_mixins:RecurrentStateOnlyPeer"],
-)
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from makers import tokens
+
+SPEC = tokens("dlr", "DLR", ["hidden_size", "state_size"], dict(state_size=8))

@@ -1,33 +1,14 @@
 """Upstream transformers' common model tests pointed at the wrapper that reads both ways, around Llama."""
 
-SPEC = dict(
-    name="llama_bidirectional",
-    imports=["hf_longseq"],
-    config_class="hf_longseq.models:AdapterConfig",
-    heads=dict(
-        base="hf_longseq.models:AdapterModel",
-        masked_lm="hf_longseq.models:AdapterForMaskedLM",
-        sequence_classification="hf_longseq.models:AdapterForSequenceClassification",
-    ),
-    config_kwargs=dict(
-        input_type="tokens",
-        bidirectional="separate",
-        direction_join="concat",
-        backbone_config=dict(
-            model_type="llama",
-            vocab_size=99,
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            intermediate_size=37,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-        ),
-    ),
-    inputs=dict(input_ids=dict(kind="ids", shape=["batch_size", "seq_length"])),
-    tester=dict(vocab_size=99, hidden_size=32, num_hidden_layers=2),
-    attributes=dict(has_attentions=False),
-    skip={"test_config": "upstream's check begins with a configuration without a trunk, which is refused"},
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from makers import adapter
+
+SPEC = adapter(
+    "llama_bidirectional",
+    dict(model_type="llama", num_attention_heads=4, num_key_value_heads=2, intermediate_size=37),
+    bidirectional="separate",
+    direction_join="concat",
 )

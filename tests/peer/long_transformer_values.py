@@ -1,31 +1,9 @@
-"""Upstream transformers' common model tests pointed at the LongTransformer classes that read real values."""
+"""Upstream transformers' common model tests pointed at the long Transformer's classes that read real values."""
 
-SPEC = dict(
-    name="long_transformer_values",
-    imports=["hf_longseq"],
-    config_class="hf_longseq:LongTransformerConfig",
-    heads=dict(other=["hf_longseq:LongTransformerForPreTraining"], base=["hf_longseq:LongTransformerModel"]),
-    config_kwargs=dict(
-        input_type="values",
-        num_channels=2,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=37,
-    ),
-    inputs=dict(input_values=dict(kind="floats", shape=["batch_size", "seq_length", 2])),
-    per_class={
-        "LongTransformerForPreTraining": dict(
-            labels=dict(
-                labels=dict(kind="full", value=0.5, dtype="float32", shape=["batch_size", "seq_length", 2]),
-            ),
-        )
-    },
-    config_tester_kwargs=dict(hidden_size=37),
-    has_text_modality=False,
-    tester=dict(num_masks=3, seq_length=8),
-    mixins=["peer_mixins:NoTokenEmbeddingPeer"],
-    gaps_skip={
-        "test_padding_does_not_change_real_positions": "pads token ids only; tests/models/test_common.py pads values"
-    },
-)
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from makers import values
+
+SPEC = values("long_transformer_values", "LongTransformer", dict(num_attention_heads=4, intermediate_size=37))

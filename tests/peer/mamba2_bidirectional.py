@@ -1,34 +1,13 @@
 """Upstream transformers' common model tests pointed at the wrapper that reads both ways, around Mamba-2."""
 
-SPEC = dict(
-    name="mamba2_bidirectional",
-    imports=["hf_longseq"],
-    config_class="hf_longseq.models:AdapterConfig",
-    heads=dict(
-        base="hf_longseq.models:AdapterModel",
-        masked_lm="hf_longseq.models:AdapterForMaskedLM",
-        sequence_classification="hf_longseq.models:AdapterForSequenceClassification",
-    ),
-    config_kwargs=dict(
-        input_type="tokens",
-        bidirectional="shared",
-        backbone_config=dict(
-            model_type="mamba2",
-            vocab_size=99,
-            hidden_size=32,
-            num_hidden_layers=2,
-            state_size=8,
-            num_heads=4,
-            head_dim=16,
-            n_groups=1,
-            chunk_size=8,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-        ),
-    ),
-    inputs=dict(input_ids=dict(kind="ids", shape=["batch_size", "seq_length"])),
-    tester=dict(vocab_size=99, hidden_size=32, num_hidden_layers=2),
-    attributes=dict(has_attentions=False),
-    skip={"test_config": "upstream's check begins with a configuration without a trunk, which is refused"},
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from makers import adapter
+
+SPEC = adapter(
+    "mamba2_bidirectional",
+    dict(model_type="mamba2", state_size=8, num_heads=4, head_dim=16, n_groups=1, chunk_size=8),
+    bidirectional="shared",
 )

@@ -1,33 +1,9 @@
 """Upstream transformers' common model tests pointed at the S5 classes that read tokens."""
 
-SPEC = dict(
-    name="s5",
-    imports=["hf_longseq"],
-    config_class="hf_longseq:S5Config",
-    heads=dict(
-        base="hf_longseq:S5Model",
-        causal_lm="hf_longseq:S5ForCausalLM",
-        masked_lm="hf_longseq:S5ForMaskedLM",
-        sequence_classification="hf_longseq:S5ForSequenceClassification",
-        token_classification="hf_longseq:S5ForTokenClassification",
-    ),
-    config_kwargs=dict(
-        vocab_size=99,
-        hidden_size=32,
-        num_hidden_layers=2,
-        state_size=8,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    ),
-    inputs=dict(input_ids=dict(kind="ids", shape=["batch_size", "seq_length"])),
-    per_class={
-        "S5ForTokenClassification": dict(
-            labels=dict(labels=dict(kind="full", value=1, shape=["batch_size", "seq_length"])),
-        )
-    },
-    common_properties=["hidden_size", "num_hidden_layers"],
-    config_tester_kwargs=dict(hidden_size=37),
-    attributes=dict(has_attentions=False, peer_state_shape=["num_states", 2]),
-    mixins=["peer_mixins:RecurrentStateOnlyPeer"],
-)
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from makers import tokens
+
+SPEC = tokens("s5", "S5", ["num_states", 2], dict(state_size=8))

@@ -1,0 +1,9 @@
+"""Upstream transformers' common model tests pointed at our heads around BERT, which reads both ways itself."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from makers import adapter
+
+SPEC = adapter("adapter", dict(model_type="bert", num_attention_heads=4, intermediate_size=37))
