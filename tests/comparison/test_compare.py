@@ -81,12 +81,29 @@ def test_a_row_says_what_it_cost(comparison):
         assert row["objective"] == ("causal" if pretrained else None)
 
 
-def test_causal_pretraining_looks_back_and_its_fine_tuning_looks_ahead(comparison):
-    configs = {
-        init: json.loads((comparison() / "runs" / f"s4-{init}-s0" / "config.json").read_text())
-        for init in ("scratch-lr0.001", "pretrain-causal", "spt-causal-lr0.001")
-    }
-    assert [config["bidirectional"] for config in configs.values()] == [True, False, True]
+def test_causal_arms_stand_beside_scratch_of_the_same_architecture(tmp_path):
+    inits = ["scratch", "spt-causal", "spt-causal@direction=both", "spt-causal@direction=one", "scratch-tied@steps"]
+    results, _ = run(tmp_path / "out", inits=inits)
+    rows = {row["init"]: row for row in results["rows"]}
+    assert rows.keys() == {*inits, "scratch@direction=one", "scratch-tied@steps@direction=one"}
+    for name in ("spt-causal", "spt-causal@direction=both", "spt-causal@direction=one"):
+        row, words = rows[name], "@direction=one" * name.endswith("one")
+        assert (row["scratch"], row["scratch_tied"]) == (f"scratch{words}", [f"scratch-tied@steps{words}"])
+        partner, tied = rows[row["scratch"]], rows[row["scratch_tied"][0]]
+        assert row["num_parameters"] == partner["num_parameters"] == tied["num_parameters"]
+        assert row["steps"] == tied["steps"] == 4 and row["evaluations"] == partner["evaluations"]
+        assert row["objective"] == "causal" and partner["objective"] is None
+    # fine-tuning opens the forward model, takes over both directions, or keeps to one
+    looks_ahead = {name: config_of(tmp_path / "out", rows[name]["runs"][0])["bidirectional"] for name in rows}
+    assert [name for name, ahead in looks_ahead.items() if not ahead] == [name for name in rows if "=one" in name]
+    pretrained = {name: rows[name]["pretrain_runs"][0] for name in inits[1:4]}
+    assert [config_of(tmp_path / "out", path)["bidirectional"] for path in pretrained.values()] == [False, True, False]
+    moved = {name: metrics_of(tmp_path / "out", rows[name]["runs"][0][5:])["transfer"] for name in inits[1:4]}
+    assert "forward" in moved["spt-causal"] and not any("forward" in moved[name] for name in inits[2:4])
+
+
+def config_of(folder, path):
+    return json.loads((folder / path / "config.json").read_text())
 
 
 def test_a_comparison_has_a_report_and_pictures(comparison, tmp_path):

@@ -88,6 +88,20 @@ def test_every_task_has_the_three_architectures_of_the_paper(task):
         assert [each["position_embedding"] for each in fields] == ["sinusoidal", "rotary"]
 
 
+@pytest.mark.parametrize("name", [name for name in recipes.names() if name.split("/")[0] in PAPER_TASKS])
+def test_a_recipe_of_the_paper_has_settings_from_scratch_or_says_that_there_are_none(name):
+    text = recipes.find(name).read_text()
+    assert yaml.safe_load(text)["scratch"] or "scratch: {}  # as fine-tuning" in text
+
+
+@pytest.mark.parametrize("name", ("demo", "gene-starts", "listops-tiny", "pathfinder-16", "smnist"))
+def test_state_space_parameters_have_the_papers_rate_in_the_recipes_of_the_evidence(name):
+    for arch, rate in {"s4": 1e-3, "dlr": 1e-4}.items():
+        recipe = Recipe.load(name, arch=arch)
+        sections = (recipe.pretrain, recipe.finetune, recipe.scratch)
+        assert [section.ssm_learning_rate for section in sections] == [rate] * 3
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_its_model_has_the_published_size(name):
     recipe = Recipe.load(name)
