@@ -1,6 +1,7 @@
 """Rows without labels are inputs of pretraining, and of pretraining alone."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,7 +43,27 @@ def test_rows_without_a_label_are_read_by_pretraining_alone():
     data = data_of(task="own-data", data=write_rows())
     assert (len(data.labelled), len(data.validation), len(data.test)) == (160, 20, 20)
     assert len(data.pretrain) == 160 + 1000 and "labels" not in data.pretrain.column_names
-    assert "200 labelled rows (160/20/20 examples) among 1,200 inputs, 1,000 unlabelled" in data.spec.note
+    assert "200 labelled rows of 1,200 (160 train, 20 validation, 20 test examples)" in data.spec.note
+    assert "1,160 inputs open to pretraining (1,000 unlabelled, 160 of train)" in data.spec.note
+
+
+def test_ten_thousand_rows_of_which_two_hundred_are_labelled_run_without_another_word(capsys):
+    """The table says what the file holds, and what the arms read of it: nothing that validation or test holds."""
+    write_rows(unlabelled=10_000)
+    assert main("spt --data rows.csv --tiny".split()) == 0
+    out, progress = capsys.readouterr()
+    told = (
+        "200 labelled rows of 10,200 (160 train, 20 validation, 20 test examples), 10,160 inputs open to pretraining"
+    )
+    assert told in progress and f"data: {told}" in out
+    arms = {line.split()[1]: line for line in out.splitlines() if line.startswith("s4 ")}
+    assert list(arms) == ["scratch", "spt", "scratch-tied"] and "labels scarce  10,160" in arms["spt"]
+    report = Path("runs/spt-rows/report/report.md").read_text()
+    assert f"Data: {told}" in report and "160 labels, 10,160 inputs, labels scarce" in report
+
+    data = data_of(task="own-data", data="rows.csv")
+    held_out = [decode(row) for rows in (data.validation, data.test) for row in rows["input_ids"]]
+    assert len(held_out) == 40 and not {decode(row) for row in data.pretrain["input_ids"]} & set(held_out)
 
 
 @pytest.mark.parametrize(("inputs", "count"), [("subset", 10), ("all", 160), ("all+unlabelled", 1160), (30, 30)])

@@ -7,6 +7,7 @@ import os
 import sys
 
 from hf_longseq.cli import finished, launch
+from hf_longseq.cli.options import with_output_dir
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.version import __version__
 
@@ -88,7 +89,7 @@ def _run(command: str, words: list[str]) -> int:
     if command not in finished.COMMANDS or {"-h", "--help"} & set(words):
         module.run(words)
         return 0
-    words, number, configuration = launch.take_options(command, words)
+    words, number, configuration = launch.take_options(command, with_output_dir(command, words))
     if launch.is_launched():
         launch.run_as_one_of_several(module.run, words)
         return 0

@@ -8,6 +8,7 @@ after an option that takes a list may be separated by spaces or commas.
 
 import argparse
 import os
+import re
 import sys
 import typing
 from pathlib import Path
@@ -50,6 +51,18 @@ def normalise(argv: list[str]) -> list[str]:
         else:
             words.append(word)
     return words
+
+
+def with_output_dir(command: str, argv: list[str]) -> list[str]:
+    """The words of a command; without --output_dir the result goes to runs/COMMAND-NAME, named after the data, the
+    task or the recipe."""
+    words = normalise(argv)
+    given = dict(zip(words[:-1], words[1:], strict=True))
+    source = next((given[name] for name in ("--data", "--task", "--recipe", "--config") if name in given), None)
+    if source is None or "--output_dir" in words:
+        return argv
+    name = Path(source).stem if Path(source).exists() else source
+    return [*argv, "--output_dir", f"runs/{command}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"]
 
 
 def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | None = None) -> tuple[list[str], dict]:
@@ -106,7 +119,11 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
     parser.add_argument("--task", help="as --data.task")
     parser.add_argument("--arch", nargs="+", help="as --model.arch")
-    parser.add_argument("--output_dir", help="folder for the result; resumes an unfinished run in it", required=True)
+    parser.add_argument(
+        "--output_dir",
+        help="folder for the result; resumes an unfinished run in it [runs/COMMAND-NAME]",
+        required=True,
+    )
     parser.add_argument("--train_fraction", help="as --data.train_fraction: share of the labels used")
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")

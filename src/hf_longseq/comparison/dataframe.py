@@ -42,7 +42,7 @@ class Results(NamedTuple):
         curves: A row per evaluation: name, arch, init, labels, seed, step (of fine-tuning), value, pretrain_steps.
         candidates: A row per setting that was tried: setting, validation, selected.
         failed: Runs that failed, with the error, or are not finished (error None).
-        folders: A row per folder: name, task, metric, greater_is_better, command, environment.
+        folders: A row per folder: name, task, metric, greater_is_better, note on the data, command, environment.
     """
 
     scores: pd.DataFrame
@@ -143,7 +143,8 @@ def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
               results.get("failed") or ()]  # fmt: skip
     failed += [{"name": one["name"], "run": str(run), "error": None} for run in results.get("unfinished") or ()]
     command = results.get("command") or _command(settings)
-    return scores, points, tried, failed, [one | {"command": command, "environment": results.get("environment") or {}}]
+    said = {"note": str(results["note"]) if results.get("note") else None, "command": command}
+    return scores, points, tried, failed, [one | said | {"environment": results.get("environment") or {}}]
 
 
 def _check(row: Any, folder: Path) -> None:

@@ -4,7 +4,8 @@
 
 Reads only what the runs left on disk, so it works while a comparison is under way, and on one that was killed.
 
-`results.json` holds `task`, `metric`, `rows`, `candidates`, `failed`, `unfinished` and `environment`. A row:
+`results.json` holds `task`, `metric`, `note` (on the data), `rows`, `candidates`, `failed`, `unfinished` and
+`environment`. A row:
 
     arch, init, fraction    what it is; `init` may have words: `scratch-tied@flops`, `spt-causal@direction=one`
     objective               "masked" or "causal"; null from scratch
@@ -75,6 +76,7 @@ def collect(output_dir: str | os.PathLike, *, write: bool = False) -> dict[str, 
     results = {
         "task": plan["task"],
         "metric": plan["metric"],
+        "note": found.note(),
         "rows": [row for group in found.groups() if (row := found.row(group))],
         "candidates": [candidate for group in found.groups() for candidate in found.candidates(group)],
         "failed": found.failures(),
@@ -259,6 +261,11 @@ class PlanResults:
             "wall_seconds": round(sum(metrics["wall_seconds"] for metrics in found), 2),
         }
 
+    def note(self) -> str | None:
+        """What a reader must know about the data, as the first run that recorded it says."""
+        records = (_read(self.folder(name) / run_folder.DATA) for name in self.runs)
+        return next((record.get("note") or None for record in records if record), None)
+
     def _split_sizes(self, run: Record) -> dict[str, int]:
         splits = (_read(self.folder(run["name"]) / run_folder.DATA) or {}).get("splits") or {}
         return {name: split["num_examples"] for name, split in splits.items()}
@@ -298,6 +305,7 @@ def results_table(results: dict[str, Any]) -> str:
     lines = [
         f"{results['task']}: {metric}{unit} on the test split, mean ± std over seeds {' '.join(map(str, seeds))}, "
         f"{'/'.join(f'{n:,}' for n in examples)} labelled examples",
+        *([f"data: {results['note']}"] if results.get("note") else []),
         "",
     ]
     table = [_cells(row, metric, scale, digits) for row in rows]

@@ -189,6 +189,12 @@ def origin_table(results: Results) -> Table:
     return Table("origin", "Where the numbers come from", pd.DataFrame(rows))
 
 
+def data_note(name: str, results: Results) -> str | None:
+    """What a reader must know about the data of a task, such as how many rows of a file have labels."""
+    found = results.folders.loc[results.folders["name"] == name, "note"].dropna().unique()
+    return f"Data: {'; '.join(found)}." if len(found) else None
+
+
 def paper_note(name: str, means: pd.DataFrame) -> str | None:
     """What the paper prints for a task at full size."""
     mine = means[means["name"] == name]

@@ -134,7 +134,7 @@ def sections(
         parts = [Section("Gains", [*READING, _significant(found)], figures=figures.get("", []))]
         for name in dict.fromkeys(means["name"]):
             drawn = {figure.name.split("-")[0]: figure for figure in figures.get(name, [])}
-            notes = [note for note in [tables.paper_note(name, means)] if note]
+            notes = [note for note in [tables.data_note(name, results), tables.paper_note(name, means)] if note]
             main = tables.task_table(name, rows, means["init"])
             more = [tables.gains_table(name, found), tables.arms_table(name, means)]
             at_once, later = ([drawn[kind]] if kind in drawn else [] for kind in ("labels", "curves"))

@@ -458,11 +458,14 @@ def _scale(array: np.ndarray, facts: dict) -> np.ndarray:
 def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], rows: _Rows, group: str | None) -> str:
     """What was split how, and how uneven the classes are."""
     sizes = Counter(split_of.tolist())
-    parts = ["/".join(str(sizes[split]) for split in SPLITS) + " examples"]
+    parts = [", ".join(f"{sizes[split]:,} {split}" for split in SPLITS) + " examples"]
     if sizes[UNLABELLED] or sizes[DROPPED]:
         labelled = len(split_of) - sizes[UNLABELLED] - sizes[DROPPED]
-        parts[0] = f"{labelled:,} labelled rows ({parts[0]}) among {len(split_of):,} inputs"
-        parts.append(f"{sizes[UNLABELLED]:,} unlabelled for pretraining")
+        parts[0] = f"{labelled:,} labelled rows of {len(split_of):,} ({parts[0]})"
+        parts.append(
+            f"{sizes['train'] + sizes[UNLABELLED]:,} inputs open to pretraining ({sizes[UNLABELLED]:,} unlabelled, "
+            f"{sizes['train']:,} of train)"
+        )
     if sizes[DROPPED]:
         parts.append(f"{sizes[DROPPED]:,} unlabelled left out (equal to, or of the group of, a held-out row)")
     if group:

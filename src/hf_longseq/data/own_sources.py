@@ -4,6 +4,7 @@
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,26 @@ class Table:
         rows = self.columns.with_format(None).select_columns([name])
         if self.modality(name):
             rows = rows.cast_column(name, type(rows.features[name])(decode=False))
-        return rows[name]
+        return Column(rows, name)
+
+
+class Column(Sequence):
+    """A column of a data set in its order: reading a block of rows at a time is many times faster than row by row."""
+
+    BLOCK = 500
+
+    def __init__(self, rows: Dataset, name: str):
+        self.rows, self.name = rows, name
+        self.start, self.values = -1, []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> Any:
+        start = row - row % self.BLOCK
+        if start != self.start:
+            self.start, self.values = start, self.rows[start : start + self.BLOCK][self.name]
+        return self.values[row - start]
 
 
 def open_source(data: str) -> dict[str, Table]:

@@ -96,11 +96,10 @@ def without_held_out(unlabelled: Dataset, held_out: Iterable[Dataset]) -> Datase
 
 
 def _digests(rows: Dataset, columns: list[str]) -> Iterator[bytes]:
-    for row in rows.select_columns(columns):
-        digest = hashlib.blake2b(digest_size=12)
-        for column in columns:
-            digest.update(np.ascontiguousarray(row[column]).tobytes() + b"|")
-        yield digest.digest()
+    for batch in rows.select_columns(columns).iter(batch_size=CHUNK):
+        for inputs in zip(*(batch[column] for column in columns), strict=True):
+            content = b"|".join(np.ascontiguousarray(array).tobytes() for array in inputs)
+            yield hashlib.blake2b(content, digest_size=12).digest()
 
 
 def _fitting_modality(spec: TaskSpec, table: Table, column: str) -> str:
