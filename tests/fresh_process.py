@@ -26,9 +26,7 @@ def run_fresh(code: str, home, hide_package: bool = False, **environment: str) -
     environment = {**kept, **quiet, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", **environment}
     start = HIDE if hide_package else f"import sys\nsys.path.insert(0, {str(SOURCES)!r})\n"
     command = [sys.executable, "-I", "-c", start + textwrap.dedent(code)]
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, cwd=home, timeout=TIMEOUT_SECONDS
-    )
+    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=home, timeout=TIMEOUT_SECONDS)
 
 
 def answer(done: subprocess.CompletedProcess) -> str:

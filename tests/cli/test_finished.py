@@ -55,6 +55,23 @@ def test_whatever_changed_makes_the_command_run(tmp_path, monkeypatch, change):
     assert main(words) == 0 and len(calls) == 2
 
 
+def test_a_comparison_with_failed_runs_is_asked_again(tmp_path, monkeypatch, capsys):
+    calls, folder = [], tmp_path / "run"
+
+    def run(argv):
+        calls.append(argv)
+        folder.mkdir(exist_ok=True)
+        (folder / "results.json").write_text(json.dumps({"failed": [{"run": "x"}] if len(calls) == 1 else []}))
+        print("a  table\x1b[31m\nred")
+
+    monkeypatch.setattr(finetune, "run", run)
+    words = ["finetune", "--from-scratch", "--output_dir", str(folder)]
+    assert main(words) == main(words) == 0 and len(calls) == 2
+    capsys.readouterr()
+    assert main(words) == 0 and len(calls) == 2
+    assert capsys.readouterr().out == "a  table[31m\nred\n"  # spaces and lines, and no sequence for the terminal
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -76,6 +93,18 @@ def test_fields_that_do_not_go_together_are_refused_before_data_are_generated(tm
     words = ["pretrain", "--task", "listops", "--arch", "transformer", "--model.num_attention_heads", "7"]
     assert main([*words, "--output_dir", str(tmp_path / "run")]) == 2
     assert "num_attention_heads is 7, which does not divide" in capsys.readouterr().err
+
+
+def test_settings_of_arms_and_grids_are_checked_before_data_are_generated(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hf_longseq.comparison.execute.load_task", lambda *_, **__: pytest.fail("data were generated"))
+    words = ["compare", "--task", "listops", "--arch", "s4", "--output_dir", str(tmp_path / "run"), "--inits"]
+    for more, message in (
+        (["spt@span_length=0"], "span_length is 0"),
+        (["spt", "--grid", "finetune.weight_decay=-1"], "weight_decay is -1"),
+        (["spt@direction=both"], "the recipe pretrains masked"),
+    ):
+        assert main([*words, *more]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_log_holds_lines_and_no_bars(tmp_path, capsys):

@@ -115,3 +115,4 @@ def test_a_model_of_transformers(tmp_path):
     BertForMaskedLM(BertConfig(vocab_size=len(symbols), **sizes)).save_pretrained(tmp_path / "bert")
     metrics = finetune(tmp_path / "bert", texts(tmp_path), tmp_path / "run")
     assert metrics["transfer"]["loaded"] > 10 and metrics["arch"] == f"hf:{tmp_path / 'bert'}"
+    assert metrics["init"] == "pretrained"

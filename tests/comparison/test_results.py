@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from hf_longseq.comparison.results import PlanResults, collect, results_table
+from hf_longseq.comparison.results import PlanResults, collect
+from hf_longseq.comparison.tables import results_text
 from hf_longseq.errors import HfLongSeqError
 
 
@@ -54,7 +55,7 @@ def test_a_point_at_which_a_seed_failed_gives_way_to_one_that_all_seeds_finished
     results = collect(tmp_path)
     assert results["rows"][0]["grid"] == good
     assert results["failed"] == [{"run": "runs/d", "arch": "s4", "init": "scratch", "seed": 1, "error": "loss is nan"}]
-    assert "failed: runs/d: loss is nan" in results_table(results)
+    assert "failed: runs/d: loss is nan" in results_text(tmp_path)
 
 
 def test_nothing_is_scored_on_test_before_all_points_have_ended(tmp_path):
@@ -63,7 +64,7 @@ def test_nothing_is_scored_on_test_before_all_points_have_ended(tmp_path):
     assert PlanResults(tmp_path, runs, "accuracy").unscored() == []
     results = collect(tmp_path)
     assert results["rows"] == [] and results["unfinished"] == ["runs/b"]
-    assert "unfinished: runs/b" in results_table(results)
+    assert results_text(tmp_path).splitlines() == ["toy: no run has finished yet", "unfinished: runs/b"]
     (tmp_path / "runs" / "b" / "failed.json").write_text('{"error": "loss is nan", "step": 1}')
     assert PlanResults(tmp_path, runs, "accuracy").unscored() == ["a"]
 
@@ -73,21 +74,6 @@ def test_results_are_written_on_demand(tmp_path):
     assert json.loads((tmp_path / "results.json").read_text()) == results
 
 
-def test_shares_are_shown_in_per_cent_and_errors_as_they_are(tmp_path):
-    for metric, shown in (("masked_accuracy", "12.5"), ("rmse", "0.1250")):
-        assert shown in results_table(collect(plan(tmp_path / metric, metric, a=({}, 0, 0.5, 0.125))))
-
-
 def test_a_folder_without_a_plan_is_refused(tmp_path):
     with pytest.raises(HfLongSeqError, match="holds no plan.json"):
         collect(tmp_path)
-
-
-def test_the_table_says_how_many_inputs_pretraining_read(tmp_path):
-    results = collect(plan(tmp_path, a=({}, 0, 0.5, 0.5)))
-    (row,) = results["rows"]
-    results["rows"] = [row, {**row, "init": "spt", "train_examples": 200, "pretrain_examples": 10_200,
-                             "protocol": "labels scarce", "converged": [True, False]}]  # fmt: skip
-    head, _, columns, scratch, spt = results_table(results).splitlines()
-    assert "200 labelled examples" in head and columns.split()[3:6] == ["protocol", "inputs", "pretrain"]
-    assert "labels scarce  10,200" in spt and " no " in spt and "10,200" not in scratch

@@ -11,6 +11,7 @@ from hf_longseq.comparison.tables import (
     gains_table,
     p_text,
     paper_note,
+    results_text,
     task_table,
 )
 from results_folders import fair, folder_of, row
@@ -82,6 +83,20 @@ def test_the_papers_numbers_stand_beside_runs_at_its_size_only(tmp_path):
     assert "S4 from scratch 59.6" in paper_note("listops", means)
     (tmp_path / "resolved.yaml").write_text("data: {task: listops, max_length: 100}")
     assert paper_note("listops", arm_means(read_results([folder]).scores)) is None
+
+
+def test_the_screen_shows_the_table_of_the_report(tmp_path):
+    rows = [*fair(HIGH, LOW), row(init="spt-masked", protocol="labels scarce", pretrain_examples=10_200, values=LOW)]
+    head, columns, *lines = filter(None, results_text(folder_of(tmp_path, rows)).splitlines())
+    assert head.startswith("listops: test accuracy, %; mean ± deviation over seeds 0 1 2 3 4")
+    assert columns.split()[:4] == ["model", "scratch", "equal", "budget"] and len({*map(len, lines[:1])}) == 1
+    assert "80.4 ± 1.1" in lines[0] and "79.0 to 81.8" in lines[1]
+    place = columns.index("scratch")
+    assert lines[0][place - 2 : place] == lines[1][place - 2 : place] == "  "
+    assert any("10,200 inputs, labels scarce" in line for line in lines)
+    errors = folder_of(tmp_path / "rmse", [row(values=[0.25], seeds=[0])], task="heights", metric="rmse")
+    text = results_text(errors)
+    assert "0.250" in text and "%" not in text.splitlines()[0].split(";")[0] and "±" not in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

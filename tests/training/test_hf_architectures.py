@@ -95,7 +95,7 @@ def test_a_row_beside_our_own_architecture(toy, tmp_path):
     settings["model"] = {"arch": ["hf:bert", "s4"], "hf:bert": {**settings["model"]}, "s4": ours}
     del settings["model"]["hf:bert"]["arch"]
     table = spt(settings, tmp_path / "plan", inits=("scratch", "spt")).table()
-    assert "hf:bert" in table and "s4 " in table
+    assert "bert " in table and "S4 " in table
     assert (tmp_path / "plan" / "runs" / "hf-bert-spt-s0" / "metrics.json").is_file()
 
 
@@ -194,6 +194,7 @@ def test_an_objective_that_the_architecture_cannot_do_is_refused_before_training
         ("hf:mamba2", "waves", {"direction_join": "product"}, "masked", "direction_join is 'product'; choose one of"),
         ("hf:xlstm", "tags", {}, "causal", "takes no attention_mask .* set model.bidirectional to true"),
         ("hf:codegen", "tags", {"bidirectional": None}, "masked", "set model.bidirectional to true"),
+        ("hf:gemma4_text", "waves", {}, "causal", "embeds token ids, .* set model.hidden_size_per_layer_input to 0"),
     ],
 )
 def test_directions_that_cannot_be_are_refused(tiny, arch, task, model, objective, message):

@@ -4,18 +4,20 @@
 
 Beside the result lies `.answer.json`: the words of the command, the version, and size and time of every file that the
 command read or wrote. While all of these are as they were, the run would find itself finished, and its words are
-repeated without importing torch. Whatever differs makes the command run as usual, which then decides for itself.
+repeated without importing torch. Whatever differs makes the command run as usual, which then decides for itself; so
+does a comparison of which runs failed or are unfinished.
 """
 
 import contextlib
 import io
 import json
-import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hf_longseq.cli.options import normalise
+from hf_longseq.escaping import one_line
 from hf_longseq.version import __version__
 
 COMMANDS = ("pretrain", "finetune", "spt", "compare")
@@ -34,17 +36,20 @@ def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -
         return run(words)
     path, asked = Path(folder) / ANSWER, {"command": command, "words": words, "version": __version__}
     kept = _read(path)
-    if kept and {name: kept.get(name) for name in asked} == asked and kept.get("files") == _files(words, folder):
-        print(kept["printed"], end="")
+    if {name: kept.get(name) for name in asked} == asked and kept.get("files") == _files(words, folder):
+        # a stranger's folder may say anything: nothing that a terminal obeys, but the spaces of tables stay
+        parts = re.split(r"([ \n]+)", str(kept.get("printed")))
+        print("".join(part if part.isspace() else one_line(part) for part in parts), end="")
         return None
     with _copied_output() as printed:
         run(words)
     files = _files(words, folder)
-    if files is not None and os.environ.get("RANK", "0") == "0":
-        from hf_longseq.training.run_folder import write_json
+    results = _read(Path(folder) / "results.json")
+    if files is None or results.get("failed") or results.get("unfinished"):
+        return path.unlink(missing_ok=True)
+    from hf_longseq.training.run_folder import write_json
 
-        write_json(path, {**asked, "files": files, "printed": printed.getvalue()})
-    return None
+    return write_json(path, {**asked, "files": files, "printed": printed.getvalue()})
 
 
 def _value(words: list[str], option: str) -> str | None:
@@ -52,12 +57,13 @@ def _value(words: list[str], option: str) -> str | None:
     return words[places[-1] + 1] if places else None
 
 
-def _read(path: Path) -> dict | None:
+def _read(path: Path) -> dict:
+    """A JSON mapping; an empty one where there is none."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-    return kept if isinstance(kept, dict) and isinstance(kept.get("printed"), str) else None
+        return {}
+    return kept if isinstance(kept, dict) else {}
 
 
 def _files(words: list[str], folder: str) -> dict[str, list[int]] | None:

@@ -26,8 +26,8 @@ import torch
 
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
-from hf_longseq.comparison.plan import Axes, Choices, Planner, Run
-from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect, results_table
+from hf_longseq.comparison.plan import Axes, Choices, Planner, Run, check_settings
+from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
 from hf_longseq.comparison.settings import (
     admit_extension,
     base_recipes,
@@ -37,6 +37,7 @@ from hf_longseq.comparison.settings import (
     run_section,
     settings_of,
 )
+from hf_longseq.comparison.tables import results_text
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
@@ -59,8 +60,6 @@ from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe
 from hf_longseq.training.run import finetune, pretrain
 
-__all__ = ["BEST", "RESULTS", "SPT_INITS", "Comparison", "collect", "compare", "results_table", "spt"]
-
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")
 # Seeds that choose settings; no row reports them.
@@ -77,8 +76,8 @@ class Comparison:
     best: Path | None = None
 
     def table(self) -> str:
-        """The results as text, one line per row."""
-        return results_table(self.results)
+        """The results as text: every architecture and number of labels, with the gain of self-pretraining."""
+        return results_text(self.output_dir)
 
 
 def compare(
@@ -144,6 +143,7 @@ def compare(
     distributed.join()
     output_dir = Path(output_dir)
     bases = base_recipes(axes, load)
+    check_settings(axes, load)
     data = DataCache()
     names = {} if overwrite else distributed.by_main(lambda: earlier_names(output_dir))
     section = bases_data(bases)

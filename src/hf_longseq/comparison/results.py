@@ -47,7 +47,7 @@ from typing import Any
 
 from hf_longseq.comparison.convergence import has_converged
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.metrics import PERCENT, greater_is_better
+from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
 
 PLAN = "plan.json"
@@ -292,57 +292,3 @@ def _read(path: Path) -> Record | None:
         return run_folder.read_json(path)
     except FileNotFoundError:
         return None
-
-
-def results_table(results: dict[str, Any]) -> str:
-    """Rows of `results.json` as aligned text; accuracies in per cent, mean ± standard deviation over the seeds."""
-    metric = results["metric"]
-    scale, unit = (100.0, " %") if metric in PERCENT else (1.0, "")
-    digits = 1 if metric in PERCENT else 4
-    rows = results["rows"]
-    seeds = sorted({seed for row in rows for seed in row["seeds"]})
-    examples = sorted({row["train_examples"] for row in rows})
-    lines = [
-        f"{results['task']}: {metric}{unit} on the test split, mean ± std over seeds {' '.join(map(str, seeds))}, "
-        f"{'/'.join(f'{n:,}' for n in examples)} labelled examples",
-        *([f"data: {results['note']}"] if results.get("note") else []),
-        "",
-    ]
-    table = [_cells(row, metric, scale, digits) for row in rows]
-    # columns that say nothing in this comparison are left out
-    columns = [name for name in (table[0] if table else ()) if any(cells[name] for cells in table)]
-    for cells in [dict(zip(columns, columns, strict=True)), *table]:
-        widths = {name: max(len(name), *(len(line[name]) for line in table)) for name in columns}
-        padded = [cells[n].ljust(widths[n]) if n in WORDS else cells[n].rjust(widths[n]) for n in columns]
-        lines.append("  ".join(padded).rstrip())
-    for failure in results.get("failed", []):
-        lines.append(f"failed: {failure['run']}: {failure['error']}")
-    if results.get("unfinished"):
-        lines.append(f"unfinished: {', '.join(results['unfinished'])}")
-    return "\n".join(lines)
-
-
-# Columns of the table that hold words; the others hold numbers.
-WORDS = ("arch", "init", "objective", "chosen", "protocol", "converged")
-
-
-def _cells(row: Record, metric: str, scale: float, digits: int) -> dict[str, str]:
-    """A line of the table by its columns; an empty cell has nothing to say."""
-    value = f"{scale * row['mean']:.{digits}f}"
-    if len(row["values"]) > 1:
-        value += f" ± {scale * row['std']:.{digits}f}"
-    fraction, converged = row.get("fraction"), row.get("converged") or []
-    return {
-        "arch": row["arch"],
-        "init": row["init"],
-        "objective": row["objective"] or "-",
-        "fraction": "" if fraction is None else f"{fraction:g}",
-        "chosen": " ".join(f"{key}={number}" for key, number in (row.get("grid") or {}).items()),
-        "protocol": row.get("protocol") or "",
-        "inputs": f"{row['pretrain_examples']:,}" if row.get("pretrain_examples") else "",
-        "pretrain": str(row["pretrain_steps"]),
-        "finetune": str(row["finetune_steps"]),
-        metric: value,
-        "converged": "" if None in converged or not converged else "yes" if all(converged) else "no",
-        "seconds": f"{row['wall_seconds']:.1f}",
-    }

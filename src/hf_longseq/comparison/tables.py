@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a report: frames of text, which `write.py` sets as HTML, Markdown and LaTeX.
+"""The tables of a report: frames of text, which `write.py` sets as HTML, Markdown and LaTeX, and the screen as lines.
 
 A cell may have a second line, set smaller: a mean and its interval, a verdict and its reason.
 """
@@ -13,8 +13,8 @@ import pandas as pd
 import yaml
 
 from hf_longseq.comparison.arms import arch_label, arm, canonical, from_scratch, is_tied, settings_text, split_name
-from hf_longseq.comparison.dataframe import KEY, Results
-from hf_longseq.comparison.statistics import partners
+from hf_longseq.comparison.dataframe import KEY, Results, read_results
+from hf_longseq.comparison.statistics import arm_means, gains, partners
 from hf_longseq.metrics import PERCENT
 
 PAPER = Path(__file__).parent / "paper_numbers.yaml"
@@ -208,6 +208,36 @@ def paper_note(name: str, means: pd.DataFrame) -> str | None:
     if mine["resized"].any() or not found:
         return None
     return f"The paper, at full size and with one run each: {'; '.join(found)} ({content['paper']})."
+
+
+def results_text(folder: str | Path) -> str:
+    """The results of a comparison for the screen: the table of its task, and the runs that failed.
+
+    Example:
+        >>> print(results_text("runs/listops"))  # doctest: +SKIP
+    """
+    results = read_results([str(folder)])
+    lines = [f"{results.folders['name'].iloc[0]}: no run has finished yet"]
+    if len(results.scores):
+        means = arm_means(results.scores)
+        table = task_table(means["name"].iloc[0], comparison_rows(means, gains(means)), means["init"])
+        seeds = " ".join(str(seed) for seed in sorted(set(results.scores["seed"])))
+        lines = [f"{means['name'].iloc[0]}: {table.caption}; mean ± deviation over seeds {seeds}, 95 % interval", ""]
+        lines += _aligned(table.cells)
+        if note := data_note(means["name"].iloc[0], results):
+            lines += ["", note]
+    for run, error in results.failed[["run", "error"]].itertuples(index=False) if len(results.failed) else ():
+        lines.append(f"unfinished: {run}" if pd.isna(error) else f"failed: {run}: {error}")
+    return "\n".join(lines)
+
+
+def _aligned(cells: pd.DataFrame) -> list[str]:
+    """A frame as lines of text, the second line of a cell below the first."""
+    rows = [list(cells), *cells.itertuples(index=False)]
+    halves = [[str(cell).partition("\n")[place] for cell in row] for row in rows for place in (0, 2)]
+    widths = [max(map(len, column)) for column in zip(*halves, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in halves]
+    return [line.rstrip() for line in lines if line.strip()]
 
 
 # --- cells ---

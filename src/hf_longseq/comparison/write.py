@@ -5,7 +5,6 @@
 Everything comes from `results.json` and `curves.json`, so the same files give the same report to the byte.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -19,12 +18,11 @@ from hf_longseq.comparison import tables
 from hf_longseq.comparison.dataframe import Results, read_results
 from hf_longseq.comparison.figures import PALETTE, Figure, report_figures
 from hf_longseq.comparison.plan import slug
-from hf_longseq.comparison.results import RESULTS
 from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.tables import Table
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import latex, markdown, render
-from hf_longseq.training.run_folder import write_json, write_whole
+from hf_longseq.training.run_folder import write_whole
 from hf_longseq.version import __version__
 
 TEMPLATE = Path(__file__).parent / "templates" / "report.html.jinja"
@@ -106,17 +104,10 @@ def report_comparison(output_dir: str | os.PathLike, command: str) -> Report:
         HfLongSeqError: As for `write_report`.
     """
     output_dir = Path(output_dir)
-    folder, results = output_dir / "report", output_dir / RESULTS
-    earlier = _earlier_content(folder)
-    made_of = [__version__, hashlib.sha256(results.read_bytes()).hexdigest() if results.is_file() else None]
-    if earlier.get("made_of") == made_of and all((folder / str(name)).is_file() for name in earlier["files"]):
-        return Report(folder, earlier["files"], None)  # the same results: a finished comparison answers at once
-    report = write_report([output_dir], folder, command=command)
+    report = write_report([output_dir], output_dir / "report", command=command)
     for kind, name in (("headline", "results.png"), ("curves-", "learning_curves.png")):
         for file in (file for file in report.files if file.startswith(f"figures/{kind}")):
             write_whole(output_dir / name, (report.output_dir / file).read_bytes())
-    if report.lacks is None:  # last, so that a killed command draws again
-        write_json(folder / JSON, {**_earlier_content(folder), "made_of": made_of})
     return report
 
 
@@ -214,15 +205,10 @@ def _replace(folder: Path, files: dict[str, bytes]) -> None:
 
 def _earlier(folder: Path) -> set[str]:
     """Files of the report that a folder holds."""
-    names = map(str, _earlier_content(folder).get("files", ()))
-    # whoever wrote that list chooses no other file of the folder
-    return {name for name in names if re.fullmatch(r"(report|curves)\.[a-z]+|figures/[\w.-]+\.png", name)}
-
-
-def _earlier_content(folder: Path) -> dict:
-    """What the report of a folder says; {} where there is none of ours."""
     try:
         found = json.loads((folder / JSON).read_text(encoding="utf-8"))
-        return found if found["written_by"] == WRITER and isinstance(found["files"], list) else {}
+        names = map(str, found["files"]) if found["written_by"] == WRITER else ()
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return set()
+    # whoever wrote that list chooses no other file of the folder
+    return {name for name in names if re.fullmatch(r"(report|curves)\.[a-z]+|figures/[\w.-]+\.png", name)}

@@ -224,7 +224,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "task": data_name(run),
         "task_summary": TASKS[task].summary if task in TASKS and task != "own-data" else "",
         "training": {"pretrain": "self-pretraining", "finetune": "fine-tuning"}[run.phase]
-        + (" after self-pretraining" if from_spt else " from scratch" if run.phase == "finetune" else ""),
+        + (" after self-pretraining" if from_spt else f" {beginning(run)}" if run.phase == "finetune" else ""),
         "spt": objective(pretraining, about["mask_ratio"])
         if pretraining
         else "yes; its settings were not kept"
@@ -309,6 +309,11 @@ def self_pretrained(run: Run) -> bool:
     return str(run.settings["run"].get("init")).startswith("spt")
 
 
+def beginning(run: Run) -> str:
+    """What a run without self-pretraining starts from."""
+    return "from pretrained weights" if run.settings["run"].get("init") == "pretrained" else "from scratch"
+
+
 def summary(run: Run, head: str, arch: str) -> str:
     """One paragraph: what this is."""
     task = data_name(run)
@@ -317,7 +322,7 @@ def summary(run: Run, head: str, arch: str) -> str:
             f"{arch}, self-pretrained on the inputs of {task}, without labels, by hf-longseq. It opens under its own "
             "head, as a base model, and as a classifier with a new head to be fine-tuned."
         )
-    start = "after self-pretraining on the same data" if self_pretrained(run) else "from scratch"
+    start = "after self-pretraining on the same data" if self_pretrained(run) else beginning(run)
     return f"{arch}, trained for {task} {start}, by hf-longseq."
 
 

@@ -137,6 +137,11 @@ def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways:
             f"model.arch is {arch!r}, but {config.model_type} takes no attention_mask and would read padding as data: "
             "set model.bidirectional to true, which keeps padding out of its sight, or choose hf:mamba2."
         )
+    if (spec.modality == "values" or both_ways) and getattr(config, "hidden_size_per_layer_input", 0):
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but every layer of {config.model_type} embeds token ids, which real values and "
+            "a reversed input have not: set model.hidden_size_per_layer_input to 0."
+        )
     if "inputs_embeds" in arguments:
         return
     if spec.modality == "values":

@@ -133,7 +133,8 @@ def finetune(
         recipe: Settings; the `finetune` section is used, or the `scratch` section without `init_from`.
         output_dir: A new folder, or one in which the same run was interrupted.
         init_from: Folder of a model, or a repository on the Hub; None starts from scratch.
-        init: Name of the arm in reports; by default "spt" or "scratch".
+        init: Name of the arm in reports; by default "spt", "scratch", or "pretrained" where the architecture comes
+            with weights (`hf:REPOSITORY`).
         score_test: Whether to score the test split at the end; without, the run is a candidate for a choice.
         seed, overwrite, listener, data: As for `pretrain`.
 
@@ -150,15 +151,12 @@ def finetune(
         setattr(config, name, numbers)
     collator, metrics = classification_parts(data.spec, scale.get("label_scale"))
     set_seed(seed)
-    run: dict[str, Any] = {
-        "phase": "finetune",
-        "init": init or ("scratch" if init_from is None else "spt"),
-        "seed": seed,
-    }
+    run: dict[str, Any] = {"phase": "finetune", "init": init or "spt", "seed": seed}
     if init_from is None:
         model = build_model(classifier_class(data.spec), config)
         report = start_from_weights(model, recipe, data.spec)
         redraw_parameters(model, recipe.model.init_normal)
+        run["init"] = init or ("pretrained" if report else "scratch")
         run |= _commit(report)
     else:
         model, report = load_pretrained_classifier(
