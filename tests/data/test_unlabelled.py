@@ -55,9 +55,8 @@ def test_ten_thousand_rows_of_which_two_hundred_are_labelled_run_without_another
     told = (
         "200 labelled rows of 10,200 (160 train, 20 validation, 20 test examples), 10,160 inputs open to pretraining"
     )
-    assert told in progress and f"data: {told}" in out
-    arms = {line.split()[1]: line for line in out.splitlines() if line.startswith("s4 ")}
-    assert list(arms) == ["scratch", "spt", "scratch-tied"] and "labels scarce  10,160" in arms["spt"]
+    assert told in progress and f"Data: {told}" in out
+    assert "scratch" in out and "equal budget" in out and "160 labels, 10,160 inputs, labels scarce" in out
     report = Path("runs/spt-rows/report/report.md").read_text()
     assert f"Data: {told}" in report and "160 labels, 10,160 inputs, labels scarce" in report
 
