@@ -22,6 +22,7 @@ from hf_longseq.data.task import TASKS, cached_bytes, load_task
 COUNTS = {
     "listops": (10_000, 100_000),
     "pathfinder": (10_000, 100_000),
+    "pathfinder-16": (10_000, 100_000),
     "pathx": (1_000, 20_000),
     "pathx-256": (500, 5_000),
 }

@@ -10,7 +10,7 @@ from bench import main
 
 @pytest.fixture(autouse=True)
 def little(monkeypatch, tmp_path):
-    monkeypatch.setattr(data_speed, "COUNTS", {"listops": (40, 80), "pathfinder": (40, 80)})
+    monkeypatch.setattr(data_speed, "COUNTS", dict.fromkeys(data_speed.COUNTS, (40, 80)))
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
 
 
@@ -33,6 +33,7 @@ def test_generated_and_embedded_tasks_are_measured(tmp_path, capsys):
 def test_only_what_is_at_hand_is_measured_unasked():
     names = data_speed.names_at_hand()
     assert {"listops", "pathfinder", "spoken-tones"} <= set(names) and "speech-commands" not in names
+    assert {name for name in names if data_speed.TASKS[name].source == "generated"} == set(data_speed.COUNTS)
 
 
 def test_an_unknown_task_is_named(capsys):

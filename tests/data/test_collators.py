@@ -14,6 +14,7 @@ from hf_longseq.data.collators import (
     in_direction,
 )
 from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.tokenizers import byte_tokenizer
 
 MASK, PAD, VOCAB = 1, 0, 20
 
@@ -390,6 +391,18 @@ def test_bad_input_is_one_clear_sentence(make, rows, message):
 
 
 @pytest.mark.slow
+def test_a_tokenizer_says_which_ids_mask_and_pad():
+    """As `DataCollatorForLanguageModeling(tokenizer, mlm_probability=...)` is called."""
+    tokenizer = byte_tokenizer()
+    collator = DataCollatorForMaskedDenoising(tokenizer, mlm_probability=0.5)
+    assert (collator.mask_ratio, collator.mask_token_id, collator.pad_token_id) == (0.5, 0, 1)
+    batch = collator([{"input_ids": tokenizer("long sequences")["input_ids"]}, {"input_ids": [100]}])
+    assert (batch["input_ids"][0] == 0).any() and batch["input_ids"][1].tolist()[1:] == [1] * 14
+    assert DataCollatorForMaskedDenoising(tokenizer=tokenizer, mask_token_id=3, pad_token_id=2).mask_token_id == 3
+    with pytest.raises(ValueError, match="DataCollatorForMaskedDenoising got 0 in the place of a tokenizer"):
+        DataCollatorForMaskedDenoising(0)
+
+
 @pytest.mark.parametrize("kind", ["masked", "causal"])
 def test_the_stock_trainer_trains_a_transformers_language_model(kind, tmp_path):
     from transformers import (

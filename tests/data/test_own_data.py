@@ -1,14 +1,18 @@
 """Your own data: every format becomes a task, splits leak nothing, and what is wrong is named by file and row."""
 
 import csv
+import io
 import json
 import logging
+import os
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from datasets import Dataset
+from datasets import Audio, Dataset, Features, Value
 
-from hf_longseq.data import byte_text
+from hf_longseq.data import byte_text, own_sources
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
 from hf_longseq.data.task import load_task
 
@@ -225,6 +229,39 @@ def test_bad_files_are_named(tmp_path):
     np.savez(tmp_path / "uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
     with pytest.raises(ValueError, match=r"uneven\.npz has arrays of lengths"):
         load(tmp_path / "uneven.npz", tmp_path)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "bomb.npz", x=np.zeros((1000, 100)), y=np.arange(1000) % 2)
+    monkeypatch.setattr(own_sources, "MAX_NPZ_BYTES", 2**19)
+    monkeypatch.setattr(np, "load", lambda *args, **kwargs: pytest.fail("the archive was unpacked"))
+    with pytest.raises(ValueError, match=r"bomb\.npz unpacks to 0\.0 GiB, and .* save each array as \.npy"):
+        load(tmp_path / "bomb.npz", tmp_path)
+
+
+def test_other_labels_are_read_although_size_and_time_of_the_file_are_the_same(tmp_path):
+    file, series, splits = tmp_path / "a.npz", RNG.normal(size=(40, 6)), []
+    for shift in (0, 1):
+        np.savez(file, x=series, y=(np.arange(40) + shift) % 2)
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        splits.append(load(file, tmp_path)[0]["train"])
+    first, second = (
+        dict(zip(one["source_row"][:].tolist(), one["labels"][:].tolist(), strict=True)) for one in splits
+    )
+    common = set(first) & set(second)
+    assert common and all(first[row] != second[row] for row in common)
+
+
+def test_sounds_in_a_table_are_decoded_by_soundfile(tmp_path):
+    """`datasets` itself would ask for torchcodec."""
+    soundfile, sounds = pytest.importorskip("soundfile"), []
+    for i in range(40):
+        soundfile.write(sound := io.BytesIO(), np.sin(np.arange(50) / (3 + i)), 1000, format="WAV")
+        sounds.append({"bytes": sound.getvalue(), "path": None})
+    schema = Features({"audio": Audio(), "label": Value("int64")}).arrow_schema
+    pq.write_table(pa.table({"audio": sounds, "label": [i % 2 for i in range(40)]}, schema), tmp_path / "a.parquet")
+    splits, spec = load(tmp_path / "a.parquet", tmp_path)
+    assert spec.sampling_rate == 1000 and len(splits["train"]["input_values"][0]) == 50
 
 
 def test_a_row_without_a_group_is_named(tmp_path):

@@ -1,6 +1,8 @@
 """Tokenizers in plain files say exactly what the task loaders do."""
 
 import json
+import logging
+from dataclasses import replace
 
 import pytest
 from stand_ins import write_imdb
@@ -8,8 +10,10 @@ from transformers import AutoTokenizer
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.listops import VOCABULARY, draw_example, task_spec
+from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec, load_task
-from hf_longseq.data.tokenizers import byte_tokenizer, symbol_tokenizer, task_tokenizer
+from hf_longseq.data.tokenizers import byte_tokenizer, cut_length, symbol_tokenizer, task_tokenizer
+from hf_longseq.models import LongTransformerConfig, MegaConfig, S4Config
 
 TEXTS = ["", "plain", " two  blanks ", "tabs\tand\nlines\r\n", "Grüße 日本 👍🏽", "\x00\x7f", "x" * 300]
 
@@ -82,6 +86,22 @@ def test_the_file_is_plain_data(tmp_path):
     byte_tokenizer(100).save_pretrained(tmp_path)
     stated = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert stated["model_max_length"] == 100 and stated["mask_token"] == "[MASK]" and "auto_map" not in stated
+
+
+def test_a_saved_tokenizer_warns_of_the_positions_that_a_model_has_and_of_nothing_else(tmp_path, caplog):
+    spec = replace(task_spec(), vocabulary=(), vocab_size=byte_text.VOCAB_SIZE, max_length=12)
+    limited = LongTransformerConfig(vocab_size=byte_text.VOCAB_SIZE, max_position_embeddings=20)
+    cases = [(S4Config(), 12, None), (MegaConfig(position_bias="rotary"), 12, None), (limited, 12, 20)]
+    for number, (config, cut, positions) in enumerate(cases):
+        tokenizer = reopened(task_processor(spec, config=config), tmp_path / str(number))
+        assert cut_length(tokenizer) == cut
+        caplog.clear()
+        with caplog.at_level("WARNING", "transformers"):
+            logging.getLogger("transformers").addHandler(caplog.handler)
+            ids = tokenizer("x" * 40)["input_ids"]
+            logging.getLogger("transformers").removeHandler(caplog.handler)
+        assert len(ids) == 41 and ("(41 > 20)" in caplog.text) == (positions == 20)
+        assert len(tokenizer("x" * 40, truncation=positions is not None)["input_ids"]) == (positions or 41)
 
 
 def test_ids_without_text_have_no_tokenizer():

@@ -13,6 +13,7 @@ from fresh_process import answer, run_fresh
 from hf_longseq.data import byte_text
 from hf_longseq.data.listops import VOCABULARY, task_spec
 from hf_longseq.data.task import TASKS, TaskEntry, TaskSpec, load_task
+from hf_longseq.data.tokenizers import cut_length
 from hf_longseq.training import finetune, predict, pretrain
 from hf_longseq.training.build import load_data
 
@@ -121,7 +122,7 @@ def test_listops_in_its_released_spelling(tiny, tmp_path):
     recipe = tiny("listops", data=data)
     run = finetune(recipe, tmp_path / "run").output_dir
     classify = pipeline("text-classification", model=str(run), device="cpu")
-    assert classify.tokenizer.model_max_length == 24 and len(classify.tokenizer) == len(VOCABULARY)
+    assert cut_length(classify.tokenizer) == 24 and len(classify.tokenizer) == len(VOCABULARY)
     spellings = ["( ( ( [MAX 2 ) 9 ) ] )", "[MAX 2 9 X"]
     first, second = classify(spellings)
     assert first == second and first["label"] in task_spec().labels

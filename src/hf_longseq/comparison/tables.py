@@ -192,7 +192,7 @@ def origin_table(results: Results) -> Table:
 def data_note(name: str, results: Results) -> str | None:
     """What a reader must know about the data of a task, such as how many rows of a file have labels."""
     found = results.folders.loc[results.folders["name"] == name, "note"].dropna().unique()
-    return f"Data: {'; '.join(found)}." if len(found) else None
+    return f"Data: {'; '.join(note.rstrip('.') for note in found)}." if len(found) else None
 
 
 def paper_note(name: str, means: pd.DataFrame) -> str | None:

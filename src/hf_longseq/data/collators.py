@@ -14,24 +14,19 @@ by zero and a flag), and only masked positions are scored. What is guaranteed ab
 - otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
 An example is known by its `example_id`, if the row has one, else by its content.
-
-A `Trainer` has one collator for training and evaluation. For fixed evaluation masks in the stock `Trainer`, store
-them in the evaluation split with `fixed_masks`.
 """
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import InitVar, dataclass, field, fields
 
 import numpy as np
 import torch
+from datasets import Dataset, Features, List, Value
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from transformers.trainer_callback import TrainerCallback
 
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 IGNORE = -100
 Batch = dict[str, torch.Tensor]
@@ -42,7 +37,8 @@ class _Collator:
     """Reading, checking and padding of rows, shared by the three collators.
 
     Args:
-        pad_token_id: Id that fills short rows; the attention mask, not this id, says what is padding.
+        tokenizer: Gives the ids of padding and mask and the number of ids where the arguments below do not.
+        pad_token_id: Id that fills short rows; the attention mask, not this id, says what is padding. Default: 0.
         vocab_size: Number of ids; None leaves the upper end unchecked.
         num_channels: Channels expected in `input_values`; None accepts any.
         value_range: Lowest and highest value; needed for stored grey levels and for targets in levels.
@@ -50,27 +46,32 @@ class _Collator:
         pad_to_multiple_of: Round the padded length up to a multiple of this.
     """
 
-    pad_token_id: int = 0
+    tokenizer: PreTrainedTokenizerBase | None = None
+    pad_token_id: int | None = None
     vocab_size: int | None = None
     num_channels: int | None = None
     value_range: tuple[float, float] | None = None
     max_length: int | None = None
     pad_to_multiple_of: int | None = None
 
+    def __post_init__(self):
+        if self.tokenizer is not None and not isinstance(self.tokenizer, PreTrainedTokenizerBase):
+            raise HfLongSeqError(
+                f"{type(self).__name__} got {self.tokenizer!r} in the place of a tokenizer: give a tokenizer, or name "
+                "the arguments."
+            )
+        known = {"pad_token_id": getattr(self.tokenizer, "pad_token_id", None) or 0}
+        if self.tokenizer is not None:
+            known |= {"mask_token_id": self.tokenizer.mask_token_id, "vocab_size": len(self.tokenizer)}
+        for name, value in known.items():
+            if getattr(self, name, value) is None:
+                setattr(self, name, value)
+
     @classmethod
     def from_task(cls, spec: TaskSpec, **overrides):
         """Make the collator that fits a task; `overrides` replace or add arguments."""
-        arguments: dict[str, Any] = {
-            "pad_token_id": spec.pad_token_id or 0,
-            "vocab_size": spec.vocab_size,
-            "num_channels": spec.num_channels,
-            "value_range": spec.value_range,
-        }
-        return cls(**(arguments | cls._task_arguments(spec) | overrides))
-
-    @staticmethod
-    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
-        return {}
+        stated = vars(spec) | {"num_labels": len(spec.labels) or None, "max_length": None}
+        return cls(**({field.name: stated[field.name] for field in fields(cls) if field.name in stated} | overrides))
 
     def _read(self, rows: list[dict], name: str) -> list[np.ndarray]:
         """The sequences under `name`, checked: int64 ids (L,) or float32 values (L, C)."""
@@ -202,14 +203,6 @@ class DataCollatorWithLongPadding(_Collator):
     problem_type: str | None = None
     per_position: bool = False
 
-    @staticmethod
-    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
-        return {
-            "num_labels": len(spec.labels) or None,
-            "problem_type": spec.problem_type,
-            "per_position": spec.per_position,
-        }
-
     def __call__(self, rows: list[dict]) -> Batch:
         batch: Batch = {}
         for name in _documents(rows):
@@ -253,8 +246,7 @@ class DataCollatorWithLongPadding(_Collator):
             classes = "the classes 0, 1, ..." if self.num_labels is None else f"the classes 0..{self.num_labels - 1}"
             raise HfLongSeqError(
                 f"labels of example {place if example is None else example} in the batch is {labels[place]}, outside "
-                f"{classes}: "
-                "number the classes from 0, or raise num_labels."
+                f"{classes}: number the classes from 0, or raise num_labels."
             )
 
     def _labels(self, rows: list[dict]) -> torch.Tensor:
@@ -288,11 +280,8 @@ class _DenoisingCollator(_Collator):
 
     num_levels: int | None = None
 
-    @staticmethod
-    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
-        return {"num_levels": spec.num_levels}
-
     def __post_init__(self):
+        super().__post_init__()
         if self.num_levels is not None and (self.num_levels < 2 or self.value_range is None):
             raise HfLongSeqError(
                 f"num_levels={self.num_levels} with value_range={self.value_range}: use at least 2 levels and state "
@@ -302,13 +291,9 @@ class _DenoisingCollator(_Collator):
     def _flatten(self, rows: list[dict]) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
         """Kind of input, sequences and attention masks; the second documents follow all the first ones."""
         names = _documents(rows)
-        sequences: list[np.ndarray] = []
-        masks: list[np.ndarray] = []
-        for name in names:
-            read = self._read(rows, name)
-            sequences += read
-            masks += self._attention(rows, name, read)
-        return names[0], sequences, masks
+        read = {name: self._read(rows, name) for name in names}
+        masks = [mask for name in names for mask in self._attention(rows, name, read[name])]
+        return names[0], [sequence for name in names for sequence in read[name]], masks
 
     def _targets(self, kind: str, sequence: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """Targets of one row, with `IGNORE` where `scored` is False."""
@@ -320,11 +305,7 @@ class _DenoisingCollator(_Collator):
             return np.where(scored[:, None], real, np.float32(IGNORE))
         low, high = self.value_range
         levels = np.rint((sequence.astype(np.float64) - low) * ((self.num_levels - 1) / (high - low)))
-        return np.where(
-            scored[:, None],
-            np.clip(levels, 0, self.num_levels - 1).astype(np.int64),
-            IGNORE,
-        )
+        return np.where(scored[:, None], np.clip(levels, 0, self.num_levels - 1).astype(np.int64), IGNORE)
 
 
 @dataclass
@@ -346,6 +327,13 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         span_length: Masked positions come in runs of this length, which may touch; the ratio stays the same.
         seed: Seed of the masks.
         deterministic: The same mask for an example at each call, for evaluation.
+        mlm_probability: `mask_ratio` by its name in `DataCollatorForLanguageModeling`.
+
+    Example:
+        >>> from hf_longseq.data.tokenizers import byte_tokenizer
+        >>> collator = DataCollatorForMaskedDenoising(byte_tokenizer(), mlm_probability=0.3)
+        >>> collator([{"input_ids": [68, 97, 3]}])["labels"].shape
+        torch.Size([1, 3])
     """
 
     mask_ratio: float = 0.15
@@ -353,19 +341,14 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
     span_length: int = 1
     seed: int = 0
     deterministic: bool = False
+    mlm_probability: InitVar[float | None] = None
     # Shared memory, so that workers which outlive an epoch see the new number.
     _epoch: torch.Tensor = field(init=False, repr=False, compare=False)
 
-    @staticmethod
-    def _task_arguments(spec: TaskSpec) -> dict[str, Any]:
-        return {
-            "num_levels": spec.num_levels,
-            "mask_ratio": spec.mask_ratio,
-            "mask_token_id": spec.mask_token_id,
-        }
-
-    def __post_init__(self):
+    def __post_init__(self, mlm_probability: float | None):
         super().__post_init__()
+        if mlm_probability is not None:
+            self.mask_ratio = mlm_probability
         if not 0.0 < self.mask_ratio < 1.0:
             raise HfLongSeqError(
                 f"mask_ratio is {self.mask_ratio}: use a number between 0 and 1, both excluded, for example 0.15; "
@@ -375,8 +358,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             raise HfLongSeqError(
                 f"span_length is {self.span_length}: use 1 for single positions, or the length of a span."
             )
-        id_and_size_known = self.mask_token_id is not None and self.vocab_size is not None
-        if id_and_size_known and not 0 <= self.mask_token_id < self.vocab_size:
+        if None not in (self.mask_token_id, self.vocab_size) and not 0 <= self.mask_token_id < self.vocab_size:
             raise HfLongSeqError(
                 f"mask_token_id is {self.mask_token_id}, outside the vocabulary of {self.vocab_size}: "
                 "use an id that the model's embedding has."
@@ -395,21 +377,14 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             )
         masks = self._masks(rows, sequences, attention)
         targets = [self._targets(kind, sequence, mask) for sequence, mask in zip(sequences, masks, strict=True)]
-        batch = {
-            "attention_mask": self._stack(attention, 0),
-            "labels": self._stack(targets, IGNORE),
-        }
+        batch = {"attention_mask": self._stack(attention, 0), "labels": self._stack(targets, IGNORE)}
         if kind == "input_ids":
             shown = [np.where(mask, self.mask_token_id, ids) for ids, mask in zip(sequences, masks, strict=True)]
-            return {"input_ids": self._stack(shown, self.pad_token_id), **batch}
+            return {kind: self._stack(shown, self.pad_token_id), **batch}
         shown = [np.where(mask[:, None], np.float32(0), x) for x, mask in zip(sequences, masks, strict=True)]
-        return {
-            "input_values": self._stack(shown, 0.0),
-            "bool_masked_pos": self._stack(masks, False),
-            **batch,
-        }
+        return {kind: self._stack(shown, 0.0), "bool_masked_pos": self._stack(masks, False), **batch}
 
-    def fixed_masks(self, dataset: "Dataset") -> "Dataset":
+    def fixed_masks(self, dataset: Dataset) -> Dataset:
         """Store the deterministic mask of every row in a `bool_masked_pos` column, for evaluation splits.
 
         With the stock `Trainer`, set `remove_unused_columns=False` if the model's forward has no such argument.
@@ -420,8 +395,6 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         def add_mask(row: dict) -> dict:
             _, sequences, attention = self._flatten([row])
             return {"bool_masked_pos": self._draw(self._key(row, sequences[0], 0, 0), attention[0])}
-
-        from datasets import Features, List, Value
 
         features = Features({**dataset.features, "bool_masked_pos": List(Value("bool"))})
         return dataset.map(add_mask, features=features, desc="Fixing evaluation masks")
@@ -461,8 +434,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         generator = np.random.default_rng(key)
         if self.span_length == 1:
             return (generator.random(len(valid)) < self.mask_ratio) & (valid == 1)
-        # A position is masked if a span starts at it or up to span_length-1 steps before it; spans may start before
-        # the sequence, so that every position has the same probability.
+        # Spans may also start before the sequence, so that every position has the same probability.
         start_ratio = 1.0 - (1.0 - self.mask_ratio) ** (1.0 / self.span_length)
         starts = generator.random(len(valid) + self.span_length - 1) < start_ratio
         covered = np.convolve(starts, np.ones(self.span_length), mode="valid") > 0.5

@@ -116,9 +116,13 @@ class LabelSequences:
     @property
     def feature(self) -> Any:
         """Type of the column of labels laid out."""
-        if self.problem_type == "single_label_classification":
-            return sequence_feature("int16")
-        return sequence_feature("float32", next(iter(self.rows.values()))[0].shape[1])
+        labels, _ = next(iter(self.rows.values()))
+        return sequence_feature(self.dtype, labels.shape[1] if labels.ndim == 2 else 1)
+
+    @property
+    def dtype(self) -> str:
+        """Type of the labels laid out."""
+        return "int16" if self.problem_type == "single_label_classification" else "float32"
 
     @property
     def digest(self) -> str:

@@ -10,8 +10,8 @@ Splits that the source has are kept; missing ones are taken out of train: whole 
 subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
 which row of the source each example is. Series and sounds are standardised with the mean and deviation of train.
 
-With `--data` on the command line (and no recipe, which may say otherwise) batches hold examples of similar length;
-`--pretrain.train_sampling_strategy random` and `--finetune.train_sampling_strategy random` mix them.
+With `--data` and no recipe, batches hold examples of similar length; `--pretrain.train_sampling_strategy random` and
+`--finetune.train_sampling_strategy random` mix them.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import ClassLabel, DatasetDict, Features, List, Value
+from datasets import ClassLabel, DatasetDict, Features, Value
 from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
@@ -42,6 +42,9 @@ LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
 UNLABELLED = "unlabelled"
 DROPPED = "dropped"
 CHUNK = 500
+# Column and type in which inputs are kept.
+KEPT = {"text": ("input_ids", "int32"), "tokens": ("input_ids", "int32"), "image": ("input_values", "uint8")}
+KEPT |= dict.fromkeys(("values", "audio"), ("input_values", "float32"))
 
 
 def load(
@@ -107,23 +110,26 @@ def load(
     if per_position is None and rows.labels is not None:
         lengths = partial(_lengths, rows, first_labelled, reader())
         per_position = are_given(label_column, rows.labels[first_labelled], lengths)
+    targets, names = np.zeros(len(rows), np.float32), ()
     if per_position:
         labels = _label_sequences(rows, modality, problem_type, class_names, outside_label)
-        targets, names = np.zeros(len(rows)), ()
-    else:
-        targets, names = _targets(rows, class_names, problem_type)
+    elif rows.labels is not None:
+        labelled = _labelled(rows)
+        found, names = _targets(rows, labelled, class_names, problem_type)
+        targets = np.zeros(len(rows), found.dtype)  # 0 where a row has no label
+        targets[labelled] = found
     digests, facts = _measure(rows, reader())
     split_of = _make_splits(rows, digests, targets, names, validation_fraction, test_fraction, seed)
     facts |= _scaling(facts, np.isin(split_of, ("train", UNLABELLED)))
-    features = _features(modality, facts, bool(second_input_column), names, labels)
+    features = _features(rows, modality, facts, names, labels)
     description = {
-        "version": 2,
+        "version": 3,
         "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
         "split": [validation_fraction, test_fraction, seed],
         "decoding": [colour, image_size, sampling_rate],
         "files": fingerprint(file for table in tables.values() for file in table.files),
         "content": hashlib.sha256("".join(digests).encode()).hexdigest(),
-        **({} if labels is None else {"labels": labels.digest}),
+        "labels": hashlib.sha256(targets.tobytes()).hexdigest() if labels is None else labels.digest,
     }
     chunks = partial(_chunks, rows, reader(), split_of, targets, facts, labels)
     given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
@@ -132,9 +138,8 @@ def load(
         splits = splits.remove_columns("labels")
     note = _report(split_of, targets, names, rows, group_column)
     logger.info("%s: %s", data, note)
-    local = any(table.files for table in tables.values())
-    source = data if local else f"{ENDPOINT}/datasets/{data}"
-    spec = _spec(source, modality, facts, names, bool(second_input_column), mask_ratio, note)
+    source = data if any(table.files for table in tables.values()) else f"{ENDPOINT}/datasets/{data}"
+    spec = _spec(source, rows, modality, facts, names, mask_ratio, note)
     if rows.labels is None:
         return splits, replace(spec, problem_type=None, metric="loss")
     return splits, spec if labels is None else _per_position(spec, labels)
@@ -232,19 +237,6 @@ def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
     raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with --{option}.")
 
 
-def _targets(
-    rows: _Rows, class_names: list[str] | None, problem_type: str | None
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Targets of all rows, and the names of the classes (none for regression); 0 where a row has no label."""
-    if rows.labels is None:
-        return np.zeros(len(rows), dtype=np.float32), ()
-    labelled = _labelled(rows)
-    found, names = _labelled_targets(rows, labelled, class_names, problem_type)
-    targets = np.zeros(len(rows), dtype=found.dtype)
-    targets[labelled] = found
-    return targets, names
-
-
 def _labelled(rows: "_Rows") -> np.ndarray:
     """Numbers of the rows that have a label; at least one."""
     labelled = np.flatnonzero(~rows.unlabelled)
@@ -255,17 +247,16 @@ def _labelled(rows: "_Rows") -> np.ndarray:
     return labelled
 
 
-def _labelled_targets(
+def _targets(
     rows: _Rows, labelled: np.ndarray, class_names: list[str] | None, problem_type: str | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Targets of the rows that have a label."""
-    values = [rows.labels[row] for row in labelled]
+    """Targets of the rows that have a label, and the names of the classes (none for regression)."""
     several = next((i for i in labelled if np.ndim(rows.labels[i]) and np.size(rows.labels[i]) != 1), None)
     if several is not None:
         raise HfLongSeqError(
             f"{rows.names[several]} has {np.size(rows.labels[several])} labels: give one class or one number per row."
         )
-    labels = np.asarray(values).reshape(-1)
+    labels = np.asarray([rows.labels[row] for row in labelled]).reshape(-1)
     if problem_type == "regression":
         try:
             return labels.astype(np.float32), ()
@@ -303,25 +294,23 @@ def _make_splits(
 ) -> np.ndarray:
     """Split of every row; splits of the source are kept."""
     split_of = np.array(["train" if split == "all" else split for split in rows.given_split], dtype=object)
-    if rows.unlabelled.any():
+    if rows.labels is not None:
         split_of[rows.unlabelled] = UNLABELLED
     shares = {"validation": validation, "test": test}
     for split, share in shares.items():
         if split not in split_of and not 0 < share < 0.5:
             raise HfLongSeqError(f"{split}_fraction is {share}: use a share between 0 and 0.5.")
-    candidates = np.flatnonzero(split_of == "train")
-    if rows.groups is not None:
-        keys = [str(rows.groups[i]) for i in candidates]
-        strata = {"": candidates}
-    else:
-        keys = [digests[i] for i in candidates]
-        kinds = [targets[i] if names else "" for i in candidates]
-        strata = {kind: candidates[[k == kind for k in kinds]] for kind in dict.fromkeys(kinds)}
-    key_of = dict(zip(candidates.tolist(), keys, strict=True))
+    groups = rows.groups
+    key_of = {
+        i: digests[i] if groups is None else str(groups[i]) for i in np.flatnonzero(split_of == "train").tolist()
+    }
+    strata: dict[Any, dict[str, None]] = {}
+    for i, key in key_of.items():
+        strata.setdefault(targets[i] if names and groups is None else "", {})[key] = None
     generator = np.random.default_rng(seed)
     taken: dict[str, str] = {}
-    for members in strata.values():
-        units = [key for key in dict.fromkeys(key_of[i] for i in members) if key not in taken]
+    for keys in strata.values():
+        units = [key for key in keys if key not in taken]
         order = [units[i] for i in generator.permutation(len(units))]
         start = 0
         for split, share in shares.items():
@@ -330,13 +319,13 @@ def _make_splits(
                 taken |= dict.fromkeys(order[start : start + count], split)
                 start += count
         if start >= len(units) and start > 0:
-            what = f"{len(units)} groups" if rows.groups is not None else f"{len(units)} different rows of one class"
+            what = f"{len(units)} different rows of one class" if groups is None else f"{len(units)} groups"
             raise HfLongSeqError(
                 f"{rows.local[0][0].name} has only {what}: too few to set validation and test examples apart."
             )
         taken |= dict.fromkeys(order[start:], "train")
-    for i in candidates:
-        split_of[i] = taken[key_of[i]]
+    for i, key in key_of.items():
+        split_of[i] = taken[key]
     _check_groups(rows, split_of)
     _drop_held_out(rows, digests, split_of)
     return split_of
@@ -382,7 +371,9 @@ def _measure(rows: _Rows, reader: Reader) -> tuple[list[str], dict[str, Any]]:
             sums.append(sum(array.sum(0, dtype=np.float64) for array in arrays))
             squares.append(sum(np.square(array, dtype=np.float64).sum(0) for array in arrays))
             counts.append(sum(len(array) for array in arrays))
-    facts = {"longest": longest, "highest": highest, "shape": reader.shape, "rate": reader.rate}
+    shape = reader.shape or ()
+    channels = shape[0] if counts else shape[2] if len(shape) == 3 else 1
+    facts = {"longest": longest, "highest": highest, "shape": shape, "channels": channels, "rate": reader.rate}
     return digests, facts | {"sums": sums, "squares": squares, "counts": counts}
 
 
@@ -398,16 +389,10 @@ def _scaling(facts: dict[str, Any], in_train: np.ndarray) -> dict[str, Any]:
 
 
 def _features(
-    modality: str, facts: dict, pair: bool, names: tuple[str, ...], labels: LabelSequences | None
+    rows: _Rows, modality: str, facts: dict, names: tuple[str, ...], labels: LabelSequences | None
 ) -> Features:
-    if modality in ("text", "tokens"):
-        name, kind = "input_ids", List(Value("int32"))
-    elif modality == "image":
-        channels = facts["shape"][2] if len(facts["shape"]) == 3 else 1
-        name, kind = "input_values", sequence_feature("uint8", channels)
-    else:
-        name, kind = "input_values", sequence_feature("float32", facts["shape"][0])
-    columns = {name: kind} | ({f"{name}_2": kind} if pair else {})
+    name, dtype = KEPT[modality]
+    columns = dict.fromkeys((name, f"{name}_2")[: len(rows.inputs)], sequence_feature(dtype, facts["channels"]))
     target = ClassLabel(names=list(names)) if names else Value("float32")
     target = target if labels is None else labels.feature
     return Features({**columns, "labels": target, "source_row": Value("int64")})
@@ -421,31 +406,23 @@ def _chunks(
     facts: dict,
     labels: LabelSequences | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    name = "input_ids" if reader.modality in ("text", "tokens") else "input_values"
-    dtype = {"text": "int32", "tokens": "int32", "image": "uint8"}.get(reader.modality, "float32")
+    name, dtype = KEPT[reader.modality]
     for split in (*SPLITS, UNLABELLED):
         chosen = np.flatnonzero(split_of == split)
         for start in range(0, len(chosen), CHUNK):
             some = chosen[start : start + CHUNK]
             read = [[_scale(reader.read(*raw), facts) for raw in rows.raw(i)] for i in some]
-            columns = {
-                (name if document == 0 else f"{name}_2"): sequence_array([row[document] for row in read], dtype)
-                for document in range(len(rows.inputs))
-            }
+            documents = zip((name, f"{name}_2"), zip(*read, strict=True), strict=False)  # a pair has two
+            columns = {column: sequence_array(arrays, dtype) for column, arrays in documents}
             column = pa.array(targets[some])
             if labels is not None and split != UNLABELLED:
-                column = _laid_out(labels, rows, reader, some, [len(row[0]) for row in read])
+                texts = [rows.raw(i)[0][0] if reader.modality == "text" else None for i in some]
+                laid = [
+                    labels.lay_out(i, len(row[0]), rows.names[i], text, cut=len(row[0]) == reader.max_length)
+                    for i, row, text in zip(some.tolist(), read, texts, strict=True)
+                ]
+                column = sequence_array(laid, labels.dtype)
             yield split, columns | {"labels": column, "source_row": pa.array(some)}
-
-
-def _laid_out(labels: LabelSequences, rows: _Rows, reader: Reader, some: np.ndarray, lengths: list[int]) -> pa.Array:
-    """The labels of some rows, over inputs of these lengths."""
-    laid = []
-    for row, length in zip(some.tolist(), lengths, strict=True):
-        raw, _ = rows.raw(row)[0]
-        text = raw if reader.modality == "text" else None
-        laid.append(labels.lay_out(row, length, rows.names[row], text, cut=length == reader.max_length))
-    return sequence_array(laid, "int16" if labels.problem_type == "single_label_classification" else "float32")
 
 
 def _scale(array: np.ndarray, facts: dict) -> np.ndarray:
@@ -469,13 +446,8 @@ def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], r
     if sizes[DROPPED]:
         parts.append(f"{sizes[DROPPED]:,} unlabelled left out (equal to, or of the group of, a held-out row)")
     if group:
-        parts.append(
-            f"split by {group}: "
-            + "; ".join(
-                f"{split} {', '.join(sorted({str(rows.groups[i]) for i in np.flatnonzero(split_of == split)}))}"
-                for split in SPLITS
-            )
-        )
+        of = {split: sorted({str(rows.groups[i]) for i in np.flatnonzero(split_of == split)}) for split in SPLITS}
+        parts.append(f"split by {group}: " + "; ".join(f"{split} {_some(found)}" for split, found in of.items()))
     if names:
         counts = np.bincount(targets[split_of == "train"], minlength=len(names))
         absent = [names[i] for i in np.flatnonzero(counts == 0)]
@@ -495,37 +467,34 @@ def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], r
     return ", ".join(parts)
 
 
+def _some(groups: list[str], most: int = 20) -> str:
+    return ", ".join(groups[:most]) + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
+
+
 def _spec(
-    source: str, modality: str, facts: dict, names: tuple[str, ...], pair: bool, mask_ratio: float | None, note: str
+    source: str, rows: _Rows, modality: str, facts: dict, names: tuple[str, ...], mask_ratio: float | None, note: str
 ) -> TaskSpec:
-    ratio = mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25)
-    common: dict[str, Any] = {
-        "name": "own-data",
-        "max_length": facts["longest"],
-        "labels": names,
-        "problem_type": "single_label_classification" if names else "regression",
-        "metric": "accuracy" if names else "rmse",
-        "mask_ratio": ratio,
-        "pair": pair,
-        "source": source,
-        "license": "not stated",
-        "note": note,
-    }
+    form: dict[str, Any] = {"modality": "values", "num_channels": facts["channels"]}
     if modality == "text":
-        ids = {"pad_token_id": byte_text.PAD_ID, "mask_token_id": byte_text.MASK_ID, "eos_token_id": byte_text.EOS_ID}
-        return TaskSpec(modality="tokens", vocab_size=byte_text.VOCAB_SIZE, **ids, **common)
-    if modality == "tokens":
+        form = {"modality": "tokens", "vocab_size": byte_text.VOCAB_SIZE, "eos_token_id": byte_text.EOS_ID}
+        form |= {"pad_token_id": byte_text.PAD_ID, "mask_token_id": byte_text.MASK_ID}
+    elif modality == "tokens":
         mask = facts["highest"] + 1
-        return TaskSpec(modality="tokens", vocab_size=mask + 2, mask_token_id=mask, pad_token_id=mask + 1, **common)
-    if modality == "image":
-        channels = facts["shape"][2] if len(facts["shape"]) == 3 else 1
-        return TaskSpec(
-            modality="values",
-            num_channels=channels,
-            value_range=(-1.0, 1.0),
-            image_shape=tuple(facts["shape"][:2]),
-            **common,
-        )
-    scaling = (tuple(facts["mean"]), tuple(facts["std"]))
-    series = {"num_channels": facts["shape"][0], "normalization": scaling, "sampling_rate": facts["rate"]}
-    return TaskSpec(modality="values", **series, **common)
+        form = {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
+    elif modality == "image":
+        form |= {"value_range": (-1.0, 1.0), "image_shape": tuple(facts["shape"][:2])}
+    else:
+        form |= {"normalization": (tuple(facts["mean"]), tuple(facts["std"])), "sampling_rate": facts["rate"]}
+    return TaskSpec(
+        name="own-data",
+        max_length=facts["longest"],
+        labels=names,
+        problem_type="single_label_classification" if names else "regression",
+        metric="accuracy" if names else "rmse",
+        mask_ratio=mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25),
+        pair=len(rows.inputs) > 1,
+        source=source,
+        license="not stated",
+        note=note,
+        **form,
+    )

@@ -128,7 +128,7 @@ def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.nda
         if size is not None:
             image = image.resize((size, size), Image.Resampling.BILINEAR)
         return np.asarray(image)
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, Image.DecompressionBombError) as error:
         raise HfLongSeqError(f"{where} is no readable picture ({error}): remove it or save it again.") from error
 
 

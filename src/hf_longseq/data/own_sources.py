@@ -19,6 +19,7 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean
 TABLE_FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 AUDIO_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff")
+MAX_NPZ_BYTES = 4 * 2**30
 SPLIT_NAMES = {"train": "train", "training": "train", "validation": "validation", "valid": "validation"}
 SPLIT_NAMES |= {"val": "validation", "dev": "validation", "test": "test", "testing": "test"}
 
@@ -137,10 +138,19 @@ def _open_tables(files: list[Path]) -> Table:
 
 def _open_npz(path: Path) -> Table:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        with zipfile.ZipFile(path) as packed:  # which never unpacks more than it states
+            size = sum(member.file_size for member in packed.infolist())
+        arrays = {}
+        if size <= MAX_NPZ_BYTES:
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise HfLongSeqError(f"{path} could not be read ({error}): save plain numeric or text arrays.") from error
+    if size > MAX_NPZ_BYTES:
+        raise HfLongSeqError(
+            f"{path} unpacks to {size / 2**30:,.1f} GiB, and {MAX_NPZ_BYTES / 2**30:g} are the most that is read into "
+            "memory: save each array as .npy, which is read in place."
+        )
     lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if len(set(lengths.values())) != 1 or len(lengths) != len(arrays):
         raise HfLongSeqError(f"{path} has arrays of lengths {lengths}: every array needs one entry per example.")

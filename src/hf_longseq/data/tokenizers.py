@@ -6,11 +6,12 @@
 """
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hf_longseq.data import byte_text, genomes
 from hf_longseq.data.task import TaskSpec
 
+NO_LIMIT = int(1e30)  # as transformers writes it
 MASK, PAD, UNK, EOS = SPECIAL = ("[MASK]", "[PAD]", "[UNK]", "[EOS]")
 
 
@@ -90,10 +91,17 @@ def _wrap(tokenizer: Tokenizer, max_length: int | None, add_eos: bool) -> PreTra
         pad_token=PAD,
         unk_token=UNK,
         eos_token=EOS,
-        model_max_length=max_length or int(1e30),
+        model_max_length=max_length or NO_LIMIT,
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
     )
+
+
+def cut_length(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Where texts are cut, in tokens: at the longest input of the task that the tokenizer was saved for
+    (`task_max_length`), or of the model; None: nowhere."""
+    cut = min(tokenizer.init_kwargs.get("task_max_length") or NO_LIMIT, tokenizer.model_max_length)
+    return cut if cut < NO_LIMIT else None
 
 
 def byte_symbols() -> list[str]:

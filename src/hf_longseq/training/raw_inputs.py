@@ -13,6 +13,7 @@ from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer
 from hf_longseq.data.own_data import INPUT_NAMES, LABEL_NAMES, modality_of, usual_name
 from hf_longseq.data.own_reader import open_audio, open_image, read_numbers
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
+from hf_longseq.data.tokenizers import cut_length
 from hf_longseq.errors import HfLongSeqError
 
 STDIN = "-"
@@ -113,8 +114,8 @@ class RawInputs:
             raise HfLongSeqError(f"{where} is empty: remove the row.")
         if self.kind in ("text", "ids"):
             if self.kind == "text" and isinstance(raw, str):
-                cut = self.processor.model_max_length < 1e9
-                return np.asarray(self.processor(raw, truncation=cut)["input_ids"])
+                cut = cut_length(self.processor)
+                return np.asarray(self.processor(raw, truncation=cut is not None, max_length=cut)["input_ids"])
             ids = np.asarray(read_numbers(raw, where))
             if ids.ndim != 1 or not len(ids) or not np.all(ids == np.floor(ids)) or ids.min() < 0:
                 raise HfLongSeqError(f"{where} is no list of token ids from 0: give whole numbers.")

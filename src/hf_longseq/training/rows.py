@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.data.tokenizers import byte_tokenizer
+from hf_longseq.data.tokenizers import byte_tokenizer, cut_length
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.length_grouping import sequence_lengths
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 TEXT_COLUMNS = ("text", "sentence")
 # A tokenizer without a limit reports a number larger than any sequence.
-NO_LIMIT = 10**9
 
 
 def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: Any = None) -> "Dataset":
@@ -60,8 +59,8 @@ def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: 
 
 
 def _tokenize(batch: dict[str, list], tokenizer: Any, column: str) -> dict[str, list]:
-    cut = tokenizer.model_max_length < NO_LIMIT
-    return {"input_ids": tokenizer(batch[column], truncation=cut)["input_ids"]}
+    cut = cut_length(tokenizer)
+    return {"input_ids": tokenizer(batch[column], truncation=cut is not None, max_length=cut)["input_ids"]}
 
 
 def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:

@@ -392,7 +392,7 @@ def _finish(
     comes last."""
     model.save_pretrained(folder)
     # A text that a model is to continue must not be closed.
-    processor = task_processor(spec, add_eos=not model.can_generate())
+    processor = task_processor(spec, not model.can_generate(), model.config)
     if processor is not None:
         processor.save_pretrained(folder)
     history = [
