@@ -80,6 +80,7 @@ class HubServer:
             [
                 web.get("/api/whoami-v2", self.whoami),
                 web.post("/api/validate-yaml", self.validate),
+                web.get("/api/jobs/hardware", self.hardware),
                 web.post("/api/repos/create", self.create),
                 web.delete("/api/repos/delete", self.delete),
                 web.post("/api/collections", self.create_collection),
@@ -176,6 +177,11 @@ class HubServer:
         return web.json_response(
             {"type": "user", "id": user, "name": user, "fullname": user, "orgs": orgs, "auth": auth}
         )
+
+    async def hardware(self, request: web.Request) -> web.Response:
+        machine = {"name": "a10g-large", "prettyName": "Nvidia A10G - large", "cpu": "12 vCPU", "ram": "46 GB",
+                   "unitCostMicroUSD": 25000, "unitCostUSD": 0.025, "unitLabel": "minute"}  # fmt: skip
+        return web.json_response([machine])
 
     async def validate(self, request: web.Request) -> web.Response:
         card = (await request.json())["content"]

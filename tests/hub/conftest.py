@@ -1,5 +1,6 @@
 import pytest
 import torch
+from huggingface_hub import constants
 
 from hf_longseq.cli.main import main
 from hub_server import HubServer
@@ -12,6 +13,19 @@ def hub():
     """An empty Hub on loopback."""
     with HubServer() as server:
         yield server
+
+
+@pytest.fixture
+def online(hub, tmp_path, monkeypatch):
+    """The client of this process talks to the Hub on loopback, with empty caches."""
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    return hub
 
 
 @pytest.fixture(scope="session")

@@ -33,19 +33,6 @@ WORDS = [f"--data.{key}={value}" for key, value in SMALL.items()]
 PATHS = {"train_examples": 20, "eval_examples": 5, "num_workers": 1}
 
 
-@pytest.fixture
-def online(hub, tmp_path, monkeypatch):
-    """The client of this process talks to the Hub on loopback, with empty caches."""
-    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    return hub
-
-
 def hashes(splits):
     return {name: content_hash(rows) for name, rows in splits.items()}
 

@@ -91,7 +91,10 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
         "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
     plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
-    plan.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its threads or GPU [1]")
+    plan.add_argument(
+        "--jobs", type=int, help="runs at a time, each on its threads or its GPU [one for each GPU]; the same command "
+        "on other machines that share output_dir takes runs too",
+    )  # fmt: skip
 
 
 def fractions(words: list[str] | None) -> list[float]:

@@ -6,7 +6,8 @@
 
 1. everything that can be wrong with any run is found before the first one starts;
 2. with `tune`, every arm is trained at every grid point with seeds of their own, and validation chooses its point;
-3. pretraining runs, then those that start from them, `jobs` at a time; what is finished is never repeated;
+3. pretraining runs, then those that start from them, by all processes that share the folder (`claims.py`); what is
+   finished is never repeated;
 4. without `tune`, the grid point with the best mean validation metric over the reported seeds is chosen, and only its
    runs are scored on the test split;
 5. `results.py` writes down what came out.
@@ -14,16 +15,20 @@
 `spt` is `compare` with three arms, and keeps the best pretrained classifier.
 """
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from hf_longseq.comparison.claims import POLL_SECONDS, Claims
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
 from hf_longseq.comparison.plan import Axes, Choices, Planner, Run, check_settings
@@ -38,6 +43,7 @@ from hf_longseq.comparison.settings import (
     settings_of,
 )
 from hf_longseq.comparison.tables import results_text
+from hf_longseq.comparison.workers import run_in_processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
@@ -93,7 +99,7 @@ def compare(
     train_fractions: Sequence[float] = (),
     overrides: Raw | None = None,
     tiny: bool = False,
-    jobs: int = 1,
+    jobs: int | None = None,
     overwrite: bool = False,
     listener: Listener = silent,
 ) -> Comparison:
@@ -102,7 +108,8 @@ def compare(
     Args:
         source: A recipe as for `Recipe.load`; None takes, for the task that `overrides` names, the shipped recipe of
             each architecture.
-        output_dir: A new folder, or that of the same comparison, which is then resumed, or grows by what is new.
+        output_dir: A new folder, or that of the same comparison, which is then resumed, or grows by what is new. While
+            another process works there, on any machine, this one joins: each run is done by one of them.
         archs: Architectures, or variants such as `s4@init_normal=0.1`; None takes those of the recipe.
         inits: Arms as `inits.py` describes them: "scratch", "spt", "spt-masked", "spt-causal@direction=one",
             "scratch-tied@flops", `spt@pretrain_inputs=subset`.
@@ -114,7 +121,8 @@ def compare(
         train_fractions: Shares of the labelled training examples; smaller ones lie within larger ones.
         overrides: Settings that win over the recipe, for every architecture.
         tiny: Toy sizes.
-        jobs: Runs at a time, each in its own process (on its own GPU, where there are several).
+        jobs: Runs at a time, each in its own process, on its own GPU where there are several; None takes one for each
+            GPU.
         overwrite: Delete a comparison that the folder holds, and start again.
         listener: Told the progress of all runs.
 
@@ -125,6 +133,7 @@ def compare(
         >>> compare("smnist", "runs/smnist", inits=["scratch", "spt-masked"], tiny=True).results["metric"]
         'accuracy'
     """
+    jobs = usual_jobs() if jobs is None else jobs
     if jobs < 1:
         raise HfLongSeqError(f"jobs is {jobs}: give the number of runs at a time, 1 or more.")
     if jobs > 1 and distributed.count() > 1:
@@ -155,13 +164,20 @@ def compare(
     settings = {**settings_of(bases), "run": run_section(axes)}
 
     def open_folder() -> None:
+        others = claims.others()
+        if others and (overwrite or run_folder.first_difference(run_folder.read_resolved(output_dir), settings)):
+            raise HfLongSeqError(
+                f"output_dir {output_dir} is in use by another command ({others[0]}): give the same settings to join "
+                "it, let it end, or choose another output_dir."
+            )
         if not overwrite:
             admit_extension(output_dir, settings, bases)
         run_folder.claim_folder(output_dir, settings, overwrite, finished=RESULTS)
 
-    with distributed.holding(output_dir):
-        distributed.by_main(open_folder)
-        return Comparison(output_dir, _carry_out(planner, output_dir, data, spec, jobs, listener))
+    with Claims(output_dir) if distributed.is_main() else contextlib.nullcontext() as claims:
+        with claims.alone("folder") if claims else contextlib.nullcontext():
+            distributed.by_main(open_folder)
+        return Comparison(output_dir, _carry_out(planner, output_dir, data, spec, jobs, listener, claims))
 
 
 def spt(
@@ -185,37 +201,59 @@ def spt(
         'best'
     """
     comparison = compare(source, output_dir, inits=inits, **options)
-    return replace(comparison, best=distributed.by_main(lambda: keep_best(comparison.output_dir)))
+
+    def keep() -> Path | None:
+        with Claims(output_dir) as claims, claims.alone(BEST):
+            return keep_best(comparison.output_dir)
+
+    return replace(comparison, best=distributed.by_main(keep))
 
 
 def _carry_out(
-    planner: Planner, output_dir: Path, data: "DataCache", spec: TaskSpec, jobs: int, listener: Listener
+    planner: Planner,
+    output_dir: Path,
+    data: "DataCache",
+    spec: TaskSpec,
+    jobs: int,
+    listener: Listener,
+    claims: Claims | None,
 ) -> dict[str, Any]:
     """Do the runs of a plan: those that tune, if there are any, then those that are reported."""
     told = listener if distributed.is_main() else silent
     choices: Choices | None = None
     for stage in ("tune", "report") if planner.axes.tune_seeds else ("report",):
-        if stage == "report" and planner.axes.tune_seeds:
-            choices = distributed.by_main(lambda: _choices(output_dir))
         planner.runs.clear()
         runs = planner.plan(choices)
         records = [run.record() for run in runs]
-        plan = {"task": spec.name, "metric": spec.metric, "runs": records}
-        distributed.by_main(lambda plan=plan: run_folder.write_json(output_dir / PLAN, plan))
+        distributed.by_main(lambda records=records: _write_plan(output_dir, spec, records))
         tell = _tables_once(told, {run.name: run.arch for run in runs})
         tell("", 0, sum(run.steps for run in runs), None)
         # of several processes, one may fail alone, and the others would wait for it in the next run
         work = PlanWork(output_dir, {run.name: run for run in runs}, distributed.count() == 1)
-        _do(work, [("train", run) for run in runs], jobs, tell, data)
+        _do(work, [("train", run) for run in runs], jobs, tell, data, claims)
+        if stage == "tune":
+            found = PlanResults(output_dir, records, spec.metric)
+            choices = distributed.by_main(lambda found=found: _choices(found))
     unscored = distributed.by_main(lambda: PlanResults(output_dir, records, spec.metric).unscored())
-    _do(work, [("score", work.runs[name]) for name in unscored], jobs, tell, data)
-    return distributed.by_main(lambda: collect(output_dir, write=True))
+    _do(work, [("score", work.runs[name]) for name in unscored], jobs, tell, data, claims)
+
+    def write() -> dict[str, Any]:
+        with claims.alone(RESULTS):
+            return collect(output_dir, write=True)
+
+    return distributed.by_main(write)
 
 
-def _choices(output_dir: Path) -> Choices:
+def _write_plan(output_dir: Path, spec: TaskSpec, records: list[dict]) -> None:
+    """Write `plan.json`, unless another process, or this command before, wrote one with these runs and more."""
+    path = output_dir / PLAN
+    held = run_folder.read_json(path)["runs"] if path.is_file() else []
+    if not all(record in held for record in records):
+        run_folder.write_json(path, {"task": spec.name, "metric": spec.metric, "runs": records})
+
+
+def _choices(found: PlanResults) -> Choices:
     """The grid point of each arm that the runs of the tuning seeds chose."""
-    plan = run_folder.read_json(output_dir / PLAN)
-    found = PlanResults(output_dir, plan["runs"], plan["metric"])
     best = [found.best_point(group)[0] for group in found.groups()]
     return {(run["arch"], run["init"], run["fraction"]): run["grid"] for run in best}
 
@@ -313,7 +351,21 @@ class PlanWork:
         return self._failed(name) or bool(pretrained and self._failed(pretrained))
 
     def _failed(self, name: str) -> bool:
-        return self.keep_going and (self.folder(name) / FAILED).is_file()
+        return self.keep_going and FAILED in self._files(name)
+
+    def _files(self, name: str) -> list[str]:
+        # a listing asks the file server; a look for one file may be answered from what this machine remembers
+        return os.listdir(self.folder(name)) if self.folder(name).is_dir() else []
+
+    def done(self, action: str, run: Run) -> bool:
+        """Whether nobody has to do this any more."""
+        if run_folder.METRICS not in self._files(run.name):
+            return self.ended(run.name)
+        return action == "train" or "test" in run_folder.read_json(self.folder(run.name) / run_folder.METRICS)
+
+    def may_start(self, action: str, run: Run) -> bool:
+        """Whether what the run starts from is there, if it starts from anything."""
+        return action == "score" or not run.pretrained or self.done("train", self.runs[run.pretrained])
 
     def perform(self, action: str, run: Run, data: DataCache, listener: Listener) -> None:
         """Train a run, or score it on the test split.
@@ -354,14 +406,64 @@ class PlanWork:
         distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
 
 
-def _do(work: PlanWork, tasks: list[tuple[str, Run]], jobs: int, listener: Listener, data: DataCache) -> None:
+def _do(
+    work: PlanWork,
+    tasks: list[tuple[str, Run]],
+    jobs: int,
+    listener: Listener,
+    data: DataCache,
+    claims: Claims | None,
+) -> None:
     if jobs == 1 or len(tasks) <= 1:
-        for action, run in tasks:
-            work.perform(action, run, data, listener)
+        work_through(work, tasks, claims, data, listener)
     else:
-        from hf_longseq.comparison.workers import run_in_processes
-
         run_in_processes(work, tasks, jobs, listener)
+
+
+def work_through(
+    work: PlanWork,
+    tasks: list[tuple[str, Run]],
+    claims: Claims | None,
+    data: DataCache,
+    listener: Listener,
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Do those tasks of a plan that no other process does, and wait until the others are done too.
+
+    Pretraining comes first, for other runs wait for it, and then the longest, so that no process is left alone with
+    one at the end. Only the main one of several processes that train together has `claims`; it chooses for all.
+    """
+    waiting = sorted(tasks, key=lambda task: (task[1].phase != "pretrain", -task[1].steps))
+
+    def tell(label: str, step: int, total: int, text: str | None) -> None:
+        if claims is not None:
+            claims.check()
+        listener(label, step, total, text)
+
+    def claim_next() -> tuple[str, str] | None:
+        told = False
+        while not stopped():
+            for action, run in [task for task in waiting if work.done(*task)]:
+                waiting.remove((action, run))
+                listener(run.name, run.steps, run.steps, None)
+            for action, run in waiting:
+                if work.may_start(action, run) and claims.take(run.name):
+                    return action, run.name
+            if not waiting:
+                return None
+            name = next(run.name for action, run in waiting if work.may_start(action, run))
+            if not told and claims.holder(name).split()[-1] != socket.gethostname():
+                listener(name, 0, 0, f"waits for {claims.holder(name)}, who does this run")
+                told = True
+            time.sleep(POLL_SECONDS)
+        return None
+
+    while (found := distributed.by_main(claim_next)) is not None:
+        try:
+            work.perform(found[0], work.runs[found[1]], data, tell)
+        finally:
+            if claims is not None:
+                claims.release(found[1])
 
 
 def keep_best(output_dir: Path) -> Path | None:

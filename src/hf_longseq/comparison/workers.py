@@ -11,13 +11,15 @@ import os
 import queue
 import signal
 import threading
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
+import torch
 from tqdm import tqdm
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import distributed
 from hf_longseq.training.progress import Listener, quiet_libraries
 
 if TYPE_CHECKING:
@@ -26,43 +28,35 @@ if TYPE_CHECKING:
 
 # Set in each worker by `_start_worker`; a queue reaches a spawned process only through its initialiser.
 _reports = None
+_stop = None
 _work: "PlanWork | None" = None
 _data: "DataCache | None" = None
 
 
 def run_in_processes(work: "PlanWork", tasks: "list[tuple[str, Run]]", jobs: int, listener: Listener) -> None:
-    """Do the tasks of a plan, `jobs` at a time; a failure that is not the run's own stops the rest and is raised.
+    """Do the tasks of a plan in `jobs` processes, each of which takes what it can claim.
 
-    A run waits for the one it starts from. Of those that may start, pretraining comes first, for others wait for it,
-    and then the longest, so that no process is left alone with one at the end.
+    A failure that is not the run's own stops the rest, once their runs have ended, and is raised.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
-    reports, devices = context.Queue(), context.Queue()
+    reports, devices, stop = context.Queue(), context.Queue(), context.Event()
     for device in _devices(jobs):
         devices.put(device)
-    stop = threading.Event()
-    relay = threading.Thread(target=_relay, args=(reports, listener, stop), daemon=True)
+    ended = threading.Event()
+    relay = threading.Thread(target=_relay, args=(reports, listener, ended), daemon=True)
     relay.start()
-    threads = max(1, cores // jobs)
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_start_worker, initargs=(reports, devices, threads, work)
-    )
+    started = (reports, devices, stop, max(1, cores // jobs), work)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=started)
     others = set(multiprocessing.active_children())
-    waiting = sorted(tasks, key=lambda task: (task[1].phase != "pretrain", -task[1].steps))
-    undone = {run.name for action, run in tasks if action == "train"}
-    running: dict = {}
+    names = [(action, run.name) for action, run in tasks]
     try:
-        while waiting or running:
-            ready = [task for task in waiting if task[1].pretrained not in undone or task[0] == "score"]
-            for task in ready[: jobs - len(running)]:
-                waiting.remove(task)
-                with _interrupts_ignored():  # workers inherit this: Ctrl-C is for the parent, who ends them
-                    running[pool.submit(_run_one, task[0], task[1].name)] = task[1].name
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                undone.discard(running.pop(future))
-                future.result()
+        with _interrupts_ignored():  # workers inherit this: Ctrl-C is for the parent, who ends them
+            running = [pool.submit(_work_through, names) for _ in range(jobs)]
+        done, _ = wait(running, return_when=FIRST_EXCEPTION)
+        stop.set()
+        for future in done:
+            future.result()
     except KeyboardInterrupt:
         for worker in set(multiprocessing.active_children()) - others:
             worker.terminate()
@@ -73,15 +67,19 @@ def run_in_processes(work: "PlanWork", tasks: "list[tuple[str, Run]]", jobs: int
             "again to go on, with a smaller --jobs if memory was short."
         ) from None
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
         stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        ended.set()
         relay.join()
+
+
+def usual_jobs() -> int:
+    """A run for each GPU of this machine; one without GPUs, and where processes train one model together."""
+    return 1 if distributed.count() > 1 else max(1, torch.cuda.device_count())
 
 
 def _devices(jobs: int) -> list[str | None]:
     """The GPU of each worker, in turn; None on a machine without one."""
-    import torch
-
     visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     found = torch.cuda.device_count()
     names = visible[:found] or [str(index) for index in range(found)]
@@ -100,30 +98,28 @@ def _interrupts_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def _relay(reports, listener: Listener, stop: threading.Event) -> None:
+def _relay(reports, listener: Listener, ended: threading.Event) -> None:
     while True:
         try:
             listener(*reports.get(timeout=0.2))
         except queue.Empty:
-            if stop.is_set():
+            if ended.is_set():
                 return
 
 
-def _start_worker(reports, devices, threads: int, work: "PlanWork") -> None:
-    global _reports, _work, _data
+def _start_worker(reports, devices, stop, threads: int, work: "PlanWork") -> None:
+    global _reports, _stop, _work, _data
     device = devices.get()
     if device is not None:  # before CUDA is used for the first time
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import torch
-
     from hf_longseq.comparison.execute import DataCache
 
     torch.set_num_threads(threads)
     # the lock that tqdm makes is one of the system's, and would outlive a worker that is ended
     tqdm.set_lock(threading.RLock())
     quiet_libraries()
-    _reports, _work, _data = reports, work, DataCache()
+    _reports, _stop, _work, _data = reports, stop, work, DataCache()
 
 
 def _end_with_parent() -> None:
@@ -132,8 +128,13 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run_one(action: str, name: str) -> None:
-    _work.perform(action, _work.runs[name], _data, _report)
+def _work_through(names: list[tuple[str, str]]) -> None:
+    from hf_longseq.comparison.claims import Claims
+    from hf_longseq.comparison.execute import work_through
+
+    tasks = [(action, _work.runs[name]) for action, name in names]
+    with Claims(_work.output_dir) as claims:
+        work_through(_work, tasks, claims, _data, _report, _stop.is_set)
 
 
 def _report(label: str, step: int, total: int, text: str | None) -> None:

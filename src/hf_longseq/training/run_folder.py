@@ -47,6 +47,8 @@ SPLITS = "splits.json"
 # Settings that older runs do not record, and the value with which they were made.
 ADDED_LATER = {"train_sampling_strategy": "random", "both_directions": False}
 LOCK = ".lock"
+# Which process does which run of a comparison, see comparison/claims.py.
+CLAIMS = ".claims"
 # Values that a file of settings may hold.
 MOST_VALUES = 1_000_000
 # How weights that may be anybody's are opened: no pickles, and no code that lies beside them.
@@ -62,7 +64,7 @@ def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _unfinished(path)
     try:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         sync(temporary)
@@ -137,7 +139,7 @@ def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> N
     """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
     folder = Path(folder)
     _remove_leftovers(folder)
-    fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
+    fresh = _unfinished(folder)
     fresh.mkdir(parents=True)
     try:
         fill(fresh)
@@ -148,9 +150,14 @@ def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> N
     os.replace(fresh, folder)
 
 
+def _unfinished(path: Path) -> Path:
+    """Where this process writes a file or folder until it is whole; those of another machine have other names."""
+    return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
+
+
 def _remove_leftovers(path: Path) -> None:
-    """Delete what processes that were killed wrote of a file or folder without getting to its name."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    """Delete what processes of this machine that were killed wrote of a file or folder, short of its name."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*"):
         if not UNFINISHED.fullmatch(left.name) or _is_alive(int(left.suffix[1:])):
             continue
         if left.is_dir():
@@ -238,7 +245,7 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
     path = folder / LOCK
     lock = filelock.FileLock(path)
     try:
-        lock.acquire(timeout=SECONDS_TO_DIE if _holder_is_dead(path) else 0)
+        lock.acquire(timeout=SECONDS_TO_DIE if holder_is_dead(path) else 0)
     except filelock.Timeout:
         raise HfLongSeqError(
             f"output_dir {folder} is in use by another command ({_read_text(path) or 'of unknown number'}): let it "
@@ -255,7 +262,7 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
             folder.rmdir()
 
 
-def _holder_is_dead(lock: Path) -> bool:
+def holder_is_dead(lock: Path) -> bool:
     """Whether the process named in a lock ran on this machine and is no more."""
     words = _read_text(lock).split()
     if len(words) != 4 or words[3] != socket.gethostname():
@@ -277,10 +284,12 @@ def _read_text(path: Path) -> str:
 
 
 def _content(folder: Path) -> list[Path]:
-    """What lies in a run folder besides the lock, and the beginnings of files that a kill left there."""
+    """What lies in a run folder besides the lock, the claims, and the beginnings of files that a kill left there."""
     if not folder.is_dir():
         return []
-    return [path for path in folder.iterdir() if path.name != LOCK and not UNFINISHED.fullmatch(path.name)]
+    return [
+        path for path in folder.iterdir() if path.name not in (LOCK, CLAIMS) and not UNFINISHED.fullmatch(path.name)
+    ]
 
 
 def empty_folder(folder: str | os.PathLike) -> None:
