@@ -414,7 +414,8 @@ class HubServer:
 
     async def add_to_collection(self, request: web.Request) -> web.Response:
         collection = self.collections["{owner}/{slug}".format(**request.match_info)]
-        item = (await request.json())["item"]
+        asked = await request.json()
+        item = {**asked["item"], "note": {"text": asked["note"]} if asked.get("note") else None}
         exists = any(known["id"] == item["id"] for known in collection["items"])
         if not exists:
             collection["items"].append({**item, "_id": item["id"], "position": len(collection["items"])})

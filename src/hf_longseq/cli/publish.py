@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq publish`: put a run or a converted checkpoint on the Hub, checked and with a card of its records."""
 
+import argparse
+import shlex
+from pathlib import Path
+
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 
@@ -9,18 +13,21 @@ from hf_longseq.errors import HfLongSeqError
 def run(argv: list[str]) -> None:
     """Parse, publish, print the address and how to load it."""
     parser = Parser(prog="hf-longseq publish", description="Publish a finished run on the Hugging Face Hub.")
-    parser.add_argument("run", nargs="?", help="folder of a finished run, or of a conversion")
+    parser.add_argument("run", nargs="?", help="folder of a finished run, a conversion, or a comparison")
     parser.add_argument("--repo_id", required=True, help="organisation/name")
     parser.add_argument("--private", action="store_true", help="make a new repository private; refuse a public one")
     parser.add_argument("--revision", help="branch to publish on [main]")
     parser.add_argument("--dry_run", action="store_true", help="build and check, upload nothing")
     parser.add_argument("--output_dir", help="keep the built folder here")
     parser.add_argument("--code_only", action="store_true", help="only refresh the model code of the repository")
-    parser.add_argument("--collection", help="title of a collection to add the repository to")
+    parser.add_argument("--collection", help="title of a collection to add the repository to; takes a comparison")
     parser.add_argument("--license", default="apache-2.0", help="of the weights, as the Hub names it [apache-2.0]")
     options = parser.parse(argv)
     if not options.code_only and options.run is None:
         raise HfLongSeqError("publish needs the folder of a run: hf-longseq publish RUN --repo_id organisation/name.")
+
+    if not options.code_only and (Path(options.run) / "plan.json").is_file():
+        return _publish_comparison(options)
 
     from hf_longseq.hub.publish import publish, refresh_code
     from hf_longseq.training.progress import quiet_libraries
@@ -40,3 +47,28 @@ def run(argv: list[str]) -> None:
             license=options.license,
         )
     print(done)
+
+
+def _publish_comparison(options: argparse.Namespace) -> None:
+    if options.collection is None or options.revision is not None:
+        raise HfLongSeqError(
+            f"{options.run} is a whole comparison: give --collection TITLE and no --revision, or name one of its runs."
+        )
+
+    from hf_longseq.comparison.write import report_comparison
+    from hf_longseq.hub.collection import publish_comparison
+    from hf_longseq.training.progress import quiet_libraries
+
+    quiet_libraries()
+    report_comparison(options.run, shlex.join(["hf-longseq", "report", str(options.run)]))
+    done = publish_comparison(
+        options.run,
+        options.repo_id,
+        options.collection,
+        private=options.private,
+        dry_run=options.dry_run,
+        output_dir=options.output_dir,
+        license=options.license,
+    )
+    for publication in done:
+        print(str(publication).strip())

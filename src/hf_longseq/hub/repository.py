@@ -229,10 +229,12 @@ def _same_content(path: Path, held: RepoFile) -> bool:
         return sha_fileobj(file).hex() == held.lfs.sha256
 
 
-def add_to_collection(api: HfApi, title: str, repo_id: str, private: bool) -> None:
+def add_to_collection(
+    api: HfApi, title: str, repo_id: str, private: bool, kind: str = "model", note: str | None = None
+) -> None:
     """Add a repository to a collection of its owner, which is made if it does not exist."""
     made = api.create_collection(title, namespace=repo_id.split("/")[0], private=private, exists_ok=True)
-    api.add_collection_item(made.slug, repo_id, "model", exists_ok=True)
+    api.add_collection_item(made.slug, repo_id, kind, note=note, exists_ok=True)
 
 
 @contextmanager

@@ -1,0 +1,145 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`publish --collection` of a whole comparison: the best model of every arm, and a page with its table and figures.
+
+The models go up first, each in a repository of its own, then the page that links them, a data set with `results.json`,
+then the collection that holds all. A command that broke off goes on when it is given again: what is there already and
+is the same makes no commit.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import HfApi, get_token
+
+from hf_longseq.comparison.plan import slug
+from hf_longseq.comparison.results import RESULTS
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import markdown
+from hf_longseq.hub.publish import Publication, check_place, keep, publish
+from hf_longseq.hub.records import fit_together, refuse_secrets, without_paths
+from hf_longseq.hub.repository import (
+    add_to_collection,
+    check_name,
+    files_of,
+    make_repository,
+    said_in_one_sentence,
+    sign_in,
+    upload,
+)
+from hf_longseq.metrics import greater_is_better
+from hf_longseq.training import run_folder
+
+
+def publish_comparison(
+    comparison: str | os.PathLike,
+    repo_id: str,
+    collection: str,
+    *,
+    private: bool = False,
+    dry_run: bool = False,
+    output_dir: str | os.PathLike | None = None,
+    license: str = "apache-2.0",
+    token: str | None = None,
+) -> list[Publication]:
+    """Publish the best run of every arm, by validation, a page with the report, and a collection of them.
+
+    Args:
+        comparison: Output folder of a finished `compare` or `spt`, with its report.
+        repo_id: The page; the models are `repo_id-ARCH-ARM`.
+        collection: Title of the collection, made if it does not exist.
+        private, dry_run, license, token: As for `publish`.
+        output_dir: Keep the built folders in this one.
+
+    Returns:
+        The models, and the page as the last.
+
+    Raises:
+        HfLongSeqError: As for `publish`; and if the comparison is not finished, or `repo_id` holds something else.
+
+    Example:
+        >>> publish_comparison("runs/listops", "me/listops", "ListOps")[-1].url  # doctest: +SKIP
+        'https://huggingface.co/datasets/me/listops'
+    """
+    check_name(repo_id)
+    folder = Path(comparison)
+    if not (folder / RESULTS).is_file() or not (folder / "report" / "report.md").is_file():
+        raise HfLongSeqError(f"{folder} holds no {RESULTS} with its report: let the comparison end first.")
+    if output_dir is not None:
+        check_place(Path(output_dir) / "page")
+    results = run_folder.read_json(folder / RESULTS)
+    api = HfApi(token=token)
+    page = repo_id if dry_run or "/" in repo_id else f"{sign_in(api)}/{repo_id}"
+    options: dict[str, Any] = {"private": private, "dry_run": dry_run, "license": license, "token": token}
+    with fit_together(folder):
+        arms = _arms(results, page)
+        for name in arms:
+            check_name(name)
+        refuse_other_page(api, page, dry_run)
+        done = []
+        for name, (run, _) in arms.items():
+            kept = None if output_dir is None else Path(output_dir) / name.split("/")[-1]
+            done.append(publish(folder / run, name, output_dir=kept, **options))
+        with tempfile.TemporaryDirectory() as scratch:
+            built = Path(scratch) / "page"
+            _build_page(folder, results, arms, built, license)
+            refuse_secrets(built, tuple(filter(None, (token, get_token()))))
+            if output_dir is not None:
+                keep(built, Path(output_dir) / "page")
+            files = tuple(sorted(path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()))
+            if dry_run:
+                return [*done, Publication(page, None, None, files, "")]
+            with said_in_one_sentence(page, api) as told:
+                url = make_repository(api, page, private, told, "dataset")
+                present = files_of(api, page, None, "dataset")
+                commit = upload(api, built, page, None, "Publish a comparison", present, kind="dataset")
+        with said_in_one_sentence(f"the collection {collection!r}", api, f"was not completed; {url} is published"):
+            add_to_collection(api, collection, page, private, "dataset", "The table and the figures")
+            for name, (_, note) in arms.items():
+                add_to_collection(api, collection, name, private, note=note)
+    return [*done, Publication(page, url, commit, files, "")]
+
+
+def _arms(results: dict[str, Any], page: str) -> dict[str, tuple[str, str]]:
+    """The repository of each arm: its best run by validation, and what the collection says of it."""
+    if results["unfinished"] or not results["rows"]:
+        raise HfLongSeqError("the comparison is unfinished: give its command again, and publish it then.")
+    metric, arms = results["metric"], {}
+    several = len({row["fraction"] for row in results["rows"]}) > 1
+    for row in results["rows"]:
+        sign = 1 if greater_is_better(metric) else -1
+        best = max(range(len(row["runs"])), key=lambda place: sign * row["validation_values"][place])
+        words = [row["arch"], row["init"], *([f"f{row['fraction']:g}"] if several else [])]
+        name = f"{page}-{re.sub('-+', '-', slug('-'.join(words)).replace('.', '-'))}"[:96].rstrip("-")
+        if name in arms or not re.fullmatch(r"runs/[\w.@=+-]+", row["runs"][best]):
+            raise HfLongSeqError(f"two arms would be called {name}, or a run lies elsewhere: publish them one by one.")
+        note = f"test {metric} {row['mean']:.4g}, {len(row['values'])} seeds, {row['train_examples']:,} labels"
+        arms[name] = (row["runs"][best], note)
+    return arms
+
+
+def refuse_other_page(api: HfApi, page: str, dry_run: bool) -> None:
+    """Raise if the page's repository holds something that no comparison wrote."""
+    if dry_run:
+        return
+    with said_in_one_sentence(page, api):
+        held = files_of(api, page, None, "dataset") if api.repo_exists(page, repo_type="dataset") else []
+    if set(held) - {".gitattributes"} and not {RESULTS, "README.md"} <= set(held):
+        raise HfLongSeqError(f"{page} holds files that are of no comparison: choose another repo_id.")
+
+
+def _build_page(folder: Path, results: dict[str, Any], arms: dict[str, tuple[str, str]], built: Path, license: str):
+    built.mkdir()
+    about = {"license": license, "tags": ["hf-longseq", "self-pretraining"], "viewer": False}
+    models = [f"- [{name}](https://huggingface.co/{name}): {markdown(note)}" for name, (_, note) in arms.items()]
+    report = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    lines = ["---", yaml.safe_dump(about).strip(), "---", "", report.split("## Where the numbers come from")[0]]
+    lines += ["## Models", "", "The best run of every arm, by validation:", "", *models, ""]
+    run_folder.write_whole(built / "README.md", "\n".join(lines))
+    run_folder.write_json(built / RESULTS, without_paths(results))
+    shutil.copytree(folder / "report" / "figures", built / "figures")
