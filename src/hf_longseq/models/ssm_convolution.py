@@ -23,6 +23,9 @@ TILE = 128
 GROUP_NUMBERS = 1 << 19
 """Numbers of a group of channels transformed together on a CPU: 2 MiB, and as much again for its spectrum."""
 
+KEPT_NUMBERS = 1 << 22
+"""Numbers of an input up to which its spectrum is kept for the backward pass: 16 MiB, and as much again."""
+
 DEVICE_GROUP_NUMBERS = 1 << 26
 """The same where memory alone limits it."""
 
@@ -71,8 +74,8 @@ def _turn(x_RN: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, expo
 class _ModeKernel(torch.autograd.Function):
     """Kernel in slabs of positions. Powers of one slab serve all: the weights are turned on to the next slab instead.
 
-    Nothing as large as modes x length is ever held. The gradient with respect to log Lambda needs
-    sum_t t g_t Lambda^t, for which the weights are summed first and the positions weighted after.
+    Nothing as large as modes x length is ever held. The gradient with respect to the weights is sum_t g_t Lambda^t,
+    that with respect to log Lambda needs sum_t t g_t Lambda^t: both come from one product.
     """
 
     @staticmethod
@@ -91,17 +94,15 @@ class _ModeKernel(torch.autograd.Function):
     def backward(ctx, grad_RL):
         weights_RN2, decay_N, omega_N = ctx.saved_tensors
         length, powers = ctx.length, mode_powers(decay_N, omega_N, 0, min(SLAB, ctx.length))
-        weights, offsets = torch.view_as_complex(weights_RN2), torch.arange(length, device=grad_RL.device)
-        plain = grad_log = 0.0
+        offsets = torch.arange(length, device=grad_RL.device, dtype=grad_RL.dtype)
+        sums = 0.0
         for start in range(0, length, SLAB):
             slab = grad_RL[:, start : start + SLAB]
-            rows = powers[: slab.shape[1]]
+            slab = torch.cat((slab, slab * offsets[start : start + SLAB]))
             # a gradient turns against what it belongs to
-            plain = plain + _turn(as_complex(slab @ rows), decay_N, -omega_N, start)
-            shares = as_complex(slab.t() @ as_real(_turn(weights, decay_N, omega_N, start)))
-            shares = shares.conj_physical_().mul_(as_complex(rows))
-            grad_log = grad_log + offsets[start : start + SLAB].to(rows.dtype) @ as_real(shares)
-        grad_log_N = as_complex(grad_log)
+            sums = sums + _turn(as_complex(slab @ powers[: slab.shape[1]]), decay_N, -omega_N, start)
+        plain, weighted = sums.chunk(2)
+        grad_log_N = (weighted * torch.view_as_complex(weights_RN2).conj()).sum(0)
         return torch.view_as_real(plain), -grad_log_N.real, grad_log_N.imag, None
 
 
@@ -152,45 +153,58 @@ def channels_first(x_BLH: torch.Tensor) -> torch.Tensor:
 
 
 class _LongConvolution(torch.autograd.Function):
-    """FFT convolution whose backward pass also uses real transforms only, and keeps no spectrum.
+    """FFT convolution whose backward pass also uses real transforms only.
 
-    Channels go in groups one after the other: what is in work then stays in a cache, and spectra, twice as long as the
-    input and complex, are never held for all channels.
+    Channels go in groups one after the other: what is in work then stays in a cache, and spectra of large inputs,
+    twice as large as these, are never held for all channels. Of small inputs they are kept for the backward pass.
     """
 
     @staticmethod
     def forward(ctx, u_HBL, kernel_DHL, skip_H, size):
-        ctx.save_for_backward(u_HBL, kernel_DHL, skip_H)
-        ctx.size = size
-        y, padded = torch.empty_like(u_HBL, memory_format=torch.contiguous_format), None
+        keep = any(ctx.needs_input_grad[:2])
+        keep_inputs = keep and u_HBL.numel() <= KEPT_NUMBERS
+        y, padded, kernels, inputs = torch.empty_like(u_HBL, memory_format=torch.contiguous_format), None, [], []
         for part in _channel_groups(u_HBL, size):
             padded = _pad(u_HBL[part], size, padded)
-            spectrum = torch.fft.rfft(padded)
-            spectrum.mul_(_kernel_spectrum(kernel_DHL, skip_H, part, size)[:, None])
+            spectrum, kernel = torch.fft.rfft(padded), _kernel_spectrum(kernel_DHL, skip_H, part, size)
+            if keep:
+                kernels.append(kernel)
+            if keep_inputs:
+                inputs.append(spectrum)
+                spectrum = spectrum * kernel[:, None]
+            else:
+                spectrum.mul_(kernel[:, None])
             y[part] = torch.fft.irfft(spectrum, n=size)[..., : y.shape[-1]]
+        ctx.save_for_backward(*(inputs or [u_HBL] * keep), *kernels)
+        ctx.size, ctx.keep_inputs = size, keep_inputs
+        ctx.directions, ctx.has_skip = len(kernel_DHL), skip_H is not None
         return y
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_HBL):
-        u_HBL, kernel_DHL, skip_H = ctx.saved_tensors
-        size, padded, (channels, batch, length) = ctx.size, None, u_HBL.shape
+        saved, size, padded, (channels, batch, length) = ctx.saved_tensors, ctx.size, None, grad_HBL.shape
+        groups = _channel_groups(grad_HBL, size)
+        kernels, inputs = saved[-len(groups) :], saved[: -len(groups)]
         # laid out as `channels_first` leaves its result
-        grad_u = u_HBL.new_empty(batch, channels, length).transpose(0, 1) if ctx.needs_input_grad[0] else None
-        grad_kernel = torch.empty_like(kernel_DHL)
-        for part in _channel_groups(u_HBL, size):
+        grad_u = grad_HBL.new_empty(batch, channels, length).transpose(0, 1) if ctx.needs_input_grad[0] else None
+        grad_kernel = grad_HBL.new_empty(ctx.directions, channels, length)
+        for index, part in enumerate(groups):
             padded = _pad(grad_HBL[part], size, padded)
             spectrum = torch.fft.rfft(padded)
-            padded = _pad(u_HBL[part], size, padded)
-            around = torch.fft.rfft(padded).conj_physical_().mul_(spectrum).sum(1)
-            around = torch.fft.irfft(around, n=size)
+            if ctx.keep_inputs:
+                around = inputs[index].conj_physical()
+            else:
+                padded = _pad(inputs[0][part], size, padded)
+                around = torch.fft.rfft(padded).conj_physical_()
+            around = torch.fft.irfft(around.mul_(spectrum).sum(1), n=size)
             grad_kernel[0, part] = around[:, :length]
-            if kernel_DHL.shape[0] == 2:
+            if ctx.directions == 2:
                 grad_kernel[1, part] = around[:, size - length :].flip(-1)
             if grad_u is not None:
-                spectrum.mul_(_kernel_spectrum(kernel_DHL, skip_H, part, size).conj_physical_()[:, None])
+                spectrum.mul_(kernels[index].conj_physical()[:, None])
                 grad_u[part] = torch.fft.irfft(spectrum, n=size)[..., :length]
-        return grad_u, grad_kernel, None if skip_H is None else grad_kernel[0, :, 0].clone(), None
+        return grad_u, grad_kernel, grad_kernel[0, :, 0].clone() if ctx.has_skip else None, None
 
 
 def _pad(x_HBL: torch.Tensor, size: int, used: torch.Tensor | None) -> torch.Tensor:

@@ -276,51 +276,65 @@ def step_powers(
 
 
 class _RepeatedTaps(torch.autograd.Function):
-    """(rows P^q) columns for q = 0 ... count - 1, (H, count, D, R), P dense. Many q go in blocks."""
+    """(rows P^q) columns for q = 0 ... count - 1, (H, count, D, R), P dense. Very many q go in blocks."""
 
     @staticmethod
     def forward(ctx, rows_HDN, power_HNN, columns_HRN, count):
-        # blocks need P^BLOCK, by squaring
-        ctx.block, powers = (count, []) if count < 4 * BLOCK else (BLOCK, squares(power_HNN, BLOCK))
+        # blocks need P^BLOCK, by squaring, which pays for itself late
+        ctx.block, powers = (count, []) if count <= 8 * BLOCK else (BLOCK, squares(power_HNN, BLOCK))
         scale = _largest(rows_HDN)
-        x = rows_HDN.new_empty(rows_HDN.shape[0], count, *rows_HDN.shape[1:])
-        x[:, 0] = rows_HDN / scale
-        for q in range(1, ctx.block):
-            x[:, q] = F.hardshrink(torch.bmm(x[:, q - 1], power_HNN), FLOOR)
-        for q in range(ctx.block, count, ctx.block):
-            new = x[:, q : q + ctx.block]
-            last = x[:, q - ctx.block :][:, : new.shape[1]].flatten(1, 2)
-            new.copy_(F.hardshrink(torch.bmm(last, powers[-1]), FLOOR).view_as(new))
+        x = _repeat(rows_HDN / scale, power_HNN, ctx.block)
+        blocks = _repeat(torch.cat(x, dim=1), powers[-1], -(-count // BLOCK)) if powers else x
+        x = torch.cat(blocks, dim=1)[:, : count * rows_HDN.shape[1]]
         ctx.save_for_backward(x, scale, power_HNN, columns_HRN, *powers)
-        return torch.bmm(x.flatten(1, 2), columns_HRN.mT).mul_(scale).unflatten(1, x.shape[1:3])
+        return torch.bmm(x, columns_HRN.mT).mul_(scale).unflatten(1, (count, -1))
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_HQDR):
         x, scale, power, columns, *powers = ctx.saved_tensors
-        count, block, largest = x.shape[1], ctx.block, _largest(grad_HQDR)
+        rows, largest = grad_HQDR.shape[2], _largest(grad_HQDR)
+        width = rows * ctx.block
         grad_HKR = (grad_HQDR / largest).flatten(1, 2)
-        grad_columns = torch.bmm(grad_HKR.mT, x.flatten(1, 2))
-        grad = torch.bmm(grad_HKR, columns).view_as(x)
-        for q in range((count - 1) // block * block, 0, -block):
-            after = grad[:, q : q + block]
-            back = F.hardshrink(torch.bmm(after.flatten(1, 2), powers[-1].mT), FLOOR)
-            grad[:, q - block :][:, : after.shape[1]] += back.view_as(after)
-        for q in range(block - 1, 0, -1):
-            grad[:, q - 1] += F.hardshrink(torch.bmm(grad[:, q], power.mT), FLOOR)
-        grad_power = torch.bmm(x[:, : block - 1].flatten(1, 2).mT, grad[:, 1:block].flatten(1, 2))
+        grad_columns = torch.bmm(grad_HKR.mT, x)
+        grad = torch.bmm(grad_HKR, columns)
         if powers:
-            last = torch.bmm(x[:, :-block].flatten(1, 2).mT, grad[:, block:].flatten(1, 2))
+            grad = _pull_back(grad.split(width, dim=1), powers[-1])
+        first = _pull_back(grad[:, :width].split(rows, dim=1), power)
+        grad_power = torch.bmm(x[:, : width - rows].mT, first[:, rows:])
+        if powers:
+            last = torch.bmm(x[:, :-width].mT, grad[:, width:])
             for root in (*powers[-2::-1], power):
                 last = torch.bmm(last, root.mT).baddbmm_(root.mT, last)
             grad_power += last
         # the rows were scaled by 1 / scale, the gradient by 1 / largest
-        return grad[:, 0] * largest, grad_power * (scale * largest), grad_columns * (scale * largest), None
+        return first[:, :rows] * largest, grad_power * (scale * largest), grad_columns * (scale * largest), None
+
+
+def _repeat(x_HKN: torch.Tensor, power_HNN: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """x P^q for q = 0 ... count - 1."""
+    found = [x_HKN]
+    for _ in range(count - 1):
+        found.append(F.hardshrink(torch.bmm(found[-1], power_HNN), FLOOR))
+    return found
+
+
+def _pull_back(grads_HKN: tuple[torch.Tensor, ...], power_HNN: torch.Tensor) -> torch.Tensor:
+    """Gradients of x, x P, x P^2, ... with what each passes back to the one before; the last may have fewer rows."""
+    *grads, last = grads_HKN
+    found, transposed, missing = [last], power_HNN.mT, grads_HKN[0].shape[1] - last.shape[1]
+    if missing:
+        last = F.pad(last, (0, 0, 0, missing))
+    for grad in reversed(grads):
+        last = F.hardshrink(torch.baddbmm(grad, last, transposed), FLOOR)
+        found.append(last)
+    return torch.cat(found[::-1], dim=1)
 
 
 def _largest(x: torch.Tensor) -> torch.Tensor:
     """Its largest magnitude, 1 where all are 0: a tensor without axes."""
-    largest = torch.linalg.vector_norm(x, ord=torch.inf)
+    low, high = torch.aminmax(x)
+    largest = torch.maximum(high, -low)
     return torch.where(largest > 0, largest, torch.ones_like(largest))
 
 
