@@ -1,13 +1,12 @@
-"""Puts the card of a finished run, and its checkpoint if that is small, into model_cards/ for review.
+"""Puts the card of a finished run with its checkpoint, which must be small, into model_cards/ for review.
 
 python scripts/keep_card.py RUN NAME
 
-The folder is the one that `hf-longseq publish` would upload, without the model code, which is src/hf_longseq/models
-here, and without weights above 2 MB.
+The folder is the one that `hf-longseq publish` would upload, with links to src/hf_longseq/models in the place of the
+model code, so that it opens as it lies.
 """
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -18,23 +17,22 @@ from hf_longseq.hub.publish import publish
 from hf_longseq.training.run_folder import replace_folder
 
 CARDS = Path(__file__).parents[1] / "model_cards"
-MAX_BYTES = 2_000_000
+CODE = Path("..", "..", "src", "hf_longseq", "models")
+MAX_BYTES = 1_000_000
 
 
 def main(run: str, name: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         built = Path(scratch) / name
         publish(run, f"hf-longseq/{name}", dry_run=True, output_dir=built)
+        size = (built / "model.safetensors").stat().st_size
+        if size > MAX_BYTES:
+            raise HfLongSeqError(f"the weights have {size / 1e6:.1f} MB: keep a model below {MAX_BYTES / 1e6:g} MB.")
         for path in built.glob("*.py"):
             path.unlink()
-        for path in (built / "config.json", built / "preprocessor_config.json"):
-            if path.is_file():
-                content = {key: value for key, value in json.loads(path.read_text()).items() if key != "auto_map"}
-                path.write_text(json.dumps(content, indent=2) + "\n")
-        if (built / "model.safetensors").stat().st_size > MAX_BYTES:
-            (built / "model.safetensors").unlink()
-        replace_folder(CARDS / name, lambda fresh: shutil.copytree(built, fresh, dirs_exist_ok=True))
-    kept = sum(path.stat().st_size for path in (CARDS / name).iterdir())
+            path.symlink_to(CODE / path.name)
+        replace_folder(CARDS / name, lambda fresh: shutil.copytree(built, fresh, symlinks=True, dirs_exist_ok=True))
+    kept = sum(path.lstat().st_size for path in (CARDS / name).iterdir())
     print(f"{CARDS / name}: {kept / 1e6:.2f} MB")
 
 

@@ -8,10 +8,13 @@ import yaml
 from transformers import AutoModelForSequenceClassification
 
 import hf_longseq
-from hf_longseq import DataCollatorWithLongPadding
+from fresh_process import answer, run_fresh
+from hf_longseq import DataCollatorWithLongPadding, models
+from hf_longseq.hub.check import opens
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 NAMES = sorted(folder.name for folder in CARDS.iterdir() if folder.is_dir())
+TUNED = [name for name in NAMES if (CARDS / name / "pretraining.yaml").is_file()]
 TONES = [name for name in NAMES if name.endswith("spoken-tones-spt")]
 TEXT = (CARDS / "README.md").read_text()
 
@@ -22,7 +25,8 @@ def metrics_of(name):
 
 def test_every_card_is_listed_with_its_score():
     listed = re.findall(r"\| \[(\S+)\]\((\S+)/README\.md\) \| [^|]+ \| (\d+) \| ([\d.]+) % \|", TEXT)
-    assert sorted(name for name, _, _, _ in listed) == NAMES
+    assert sorted(name for name, _, _, _ in listed) == TUNED
+    assert sorted(re.findall(r"\| \[(\S+)\]\(\S+\) \|", TEXT)) == NAMES
     for name, folder, labels, score in listed:
         metrics = metrics_of(name)
         assert folder == name and int(labels) == metrics["train_examples"]
@@ -32,23 +36,60 @@ def test_every_card_is_listed_with_its_score():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_commands_of_a_card_have_the_seeds_of_its_runs(name):
     text = (CARDS / name / "README.md").read_text()
-    for file, command in (("pretraining", "pretrain"), ("resolved", "finetune")):
+    phases = (("pretraining", "pretrain"), ("resolved", "finetune"))
+    for file, command in phases if name in TUNED else (("resolved", "pretrain"),):
         seed = yaml.safe_load((CARDS / name / f"{file}.yaml").read_text())["run"]["seed"]
         assert re.search(rf"^hf-longseq {command} --recipe {file}\.yaml .*--seed {seed} ", text, re.MULTILINE)
     # where the run that it started from was still there, its seconds come first
+    phase = "fine-tuning" if name in TUNED else "self-pretraining"
     seconds = re.search(
-        r"^Compute: (?:[\d.]+ seconds of self-pretraining and )?([\d.]+) seconds of fine-tuning on ", text, re.M
+        rf"^Compute: (?:[\d.]+ seconds of self-pretraining and )?([\d.]+) seconds of {phase} on ", text, re.M
     )
     assert float(seconds[1]) == metrics_of(name)["wall_seconds"]
 
 
-def test_what_is_kept_is_small_and_carries_no_code():
-    files = [path for path in CARDS.rglob("*") if path.is_file()]
+def test_what_is_kept_is_small_and_its_code_is_that_of_the_package():
+    files = [path for path in CARDS.rglob("*") if path.is_file() and not path.is_symlink()]
     assert sum(path.stat().st_size for path in files) < 10_000_000
-    assert all(path.stat().st_size <= 2_000_000 and path.suffix != ".py" for path in files)
+    assert all(path.stat().st_size <= 1_000_000 and path.suffix != ".py" for path in files)
+    for name in NAMES:
+        links = [path for path in (CARDS / name).iterdir() if path.is_symlink()]
+        assert links and (CARDS / name / "model.safetensors").is_file()
+        for path in links:
+            assert path.resolve() == (Path(models.__file__).parent / path.name).resolve()
+            assert not path.readlink().is_absolute()
 
 
-@pytest.mark.parametrize("name", [name for name in TONES if (CARDS / name / "model.safetensors").is_file()])
+STRANGER = """
+import contextlib, io, json, re, sys, transformers
+for folder, autos, code, printed in json.loads(WORK):
+    for auto in autos:
+        opened = getattr(transformers, auto).from_pretrained(folder, trust_remote_code=True)
+        home = type(opened).__module__.split(".")[0]
+        assert home == "transformers_modules" or auto == "AutoTokenizer", (folder, auto, home)
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(code, {})
+    assert printed is None or shown.getvalue().strip() == printed.strip(), (folder, shown.getvalue())
+    print("opened", folder)
+"""
+
+
+@pytest.mark.slow
+def test_every_folder_opens_as_it_lies_without_the_package_and_prints_what_its_card_says(tmp_path):
+    work = []
+    for name in NAMES:
+        folder, text = CARDS / name, (CARDS / name / "README.md").read_text()
+        code = re.search(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[1]
+        code = re.sub(r'hf_hub_download\("[^"]+", "([^"]+)"\)', rf"'{folder}/\1'", code)
+        printed = re.search(r"^It prints.*?\n\n```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        code = code.replace(f'"hf-longseq/{name}"', repr(str(folder)))
+        work.append((str(folder), opens(folder), code, printed and printed[1]))
+    done = answer(run_fresh(STRANGER.replace("WORK", repr(json.dumps(work))), tmp_path, hide_package=True))
+    assert done.count("opened") == len(NAMES)
+
+
+@pytest.mark.parametrize("name", TONES)
 def test_a_kept_checkpoint_scores_what_its_card_says(name):
     model = AutoModelForSequenceClassification.from_pretrained(CARDS / name).eval()
     splits, spec = hf_longseq.load_task("spoken-tones")

@@ -59,7 +59,7 @@ def test_no_record_is_run(runs, run, tmp_path):
     publish(run, "org/name", dry_run=True, output_dir=out)
     assert not canary.exists()
     card = (out / "README.md").read_text()
-    assert card.count("\n```python\n") == 3 and "\n# More" not in card and "was run" in card
+    assert card.count("\n```python\n") == 2 and "\n# More" not in card and "was run" in card
 
 
 def test_the_name_of_a_converted_file_is_not_run(runs, tmp_path):
@@ -71,7 +71,7 @@ def test_the_name_of_a_converted_file_is_not_run(runs, tmp_path):
     (folder / "conversion.json").write_text(json.dumps(record))
     publish(folder, "org/name", dry_run=True, output_dir=tmp_path / "built")
     card = (tmp_path / "built" / "README.md").read_text()
-    assert not canary.exists() and card.count("\n```python\n") == 3 and "\n# More" not in card
+    assert not canary.exists() and card.count("\n```python\n") == 2 and "\n# More" not in card
 
 
 def replaced(record, text):

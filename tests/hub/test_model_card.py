@@ -13,9 +13,10 @@ from fresh_process import answer, run_fresh
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder
-from hf_longseq.hub.model_card import comparable_rows, eval_results_file, head_of, pipeline_tag, render_card, snippets
+from hf_longseq.hub.model_card import comparable_rows, eval_results_file, head_of, render_card
 from hf_longseq.hub.publish import _open, build_folder, publish
 from hf_longseq.hub.records import is_local_path, read_run, refuse_secrets, without_paths
+from hf_longseq.hub.snippets import pipeline_tag, snippets
 from toy_models import make_config
 
 
@@ -30,7 +31,8 @@ def built(runs, tmp_path_factory):
 
 def card_of(run, config):
     """Text of the card of a run."""
-    return str(render_card(run, config, "org/name", "mit", [], snippets(config, head_of(config), "org/name")))
+    code = snippets(config, head_of(config), "org/name", run.folder, "spoken-tones")
+    return str(render_card(run, config, "org/name", "mit", [], code))
 
 
 @pytest.mark.parametrize("name, split", [("classifier", "test"), ("pretrained", "validation")])
@@ -38,12 +40,12 @@ def test_the_metadata_hold_the_recorded_results(runs, built, name, split):
     card = ModelCard.load(built / name / "README.md")
     recorded = json.loads((runs / name / "metrics.json").read_text())[split]
     results = {result.metric_type: result for result in card.data.eval_results}
-    assert set(results) == set(recorded)
+    assert set(results) == set(recorded) - {"scored_positions"}
     for metric, result in results.items():
         assert result.metric_value == pytest.approx(recorded[metric], abs=1e-6)
         assert (result.dataset_type, result.dataset_split) == ("spoken-tones", split)
     assert card.data.library_name == "transformers" and card.data.license == "apache-2.0"
-    assert card.data.pipeline_tag == ("audio-classification" if name == "classifier" else "feature-extraction")
+    assert card.data.pipeline_tag == ("audio-classification" if name == "classifier" else None)
     assert {"hf-longseq", "self-pretraining"} <= set(card.data.tags)
 
 
@@ -79,12 +81,12 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     run = replace(run, metrics={**run.metrics, "train_examples": 100}, compared_by="accuracy", compared_as="s4")
     other = {**PLAN[0], "arch": "dlr", "mean": None, "std": None}
     text = card_of(replace(run, comparison=[*PLAN, other]), config)
-    assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 0.75 ± 0.01 |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
+    assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 75.0 ± 1.0 % |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
     named = {**run.settings, "run": {**run.settings["run"], "init": "spt-masked"}}
     assert "after self-pretraining" in card_of(replace(run, settings=named), config)
     assert "| s4, spt | 0 | 2 | 10 |" not in text  # other numbers of labels are in a table of their own
-    assert "| labelled examples | scratch | spt |\n|---|---|---|\n| 10 | 0.3 ± 0.01 | 0.4 ± 0.01 |" in text
-    assert "| 100 | 0.5 ± 0.01 | 0.75 ± 0.01 |" in text
+    assert "| labelled examples | scratch | spt |\n|---|---|---|\n| 10 | 30.0 ± 1.0 % | 40.0 ± 1.0 % |" in text
+    assert "| 100 | 50.0 ± 1.0 % | 75.0 ± 1.0 % |" in text
     variant = replace(run, comparison=PLAN, compared_as="s4@init_normal=0.1")
     few = replace(run, comparison=PLAN[:2])
     for one in (variant, few):
@@ -92,7 +94,7 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     # one seed has no deviation
     single = [{**row, "seeds": [0], "std": 0.0} for row in PLAN]
     text = card_of(replace(run, comparison=single), config)
-    assert "| s4, spt | 0 | 2 | 100 | 0 | 0.75 |" in text and "| 100 | 0.5 | 0.75 |" in text
+    assert "| s4, spt | 0 | 2 | 100 | 0 | 75.0 % |" in text and "| 100 | 50.0 % | 75.0 % |" in text
 
 
 def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs, tmp_path):
@@ -155,11 +157,26 @@ def test_the_same_run_gives_the_same_folder(runs, built, tmp_path):
 
 @pytest.mark.parametrize("name", ["classifier", "pretrained"])
 def test_every_snippet_runs_as_it_stands(built, tmp_path, name):
-    shown = re.findall(r"^```python\n(.*?)^```", (built / name / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert len(shown) == 3
+    text = (built / name / "README.md").read_text()
+    shown = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(shown) == 2
     local = [code.replace(f'"org/{name}"', repr(str(built / name))) for code in shown]
-    answer(run_fresh("\n".join(code for code in local if "hf_longseq" not in code), tmp_path, hide_package=True))
-    answer(run_fresh("\n".join(code for code in local if "hf_longseq" in code), tmp_path))
+    local = [re.sub(r"hf_hub_download\((.*), (.*)\)", r"\1 + '/' + \2", code) for code in local]
+    printed = answer(run_fresh("\n".join(local), tmp_path, hide_package=True))
+    if name == "classifier":  # on a recording that is published beside it
+        said = re.search(r"It prints, .* with the label `first`:\n\n```text\n(.*?)```", text, re.DOTALL)[1]
+        assert printed.startswith(said) and "%" in said and (built / name / "example.wav").is_file()
+
+
+def test_a_processor_whose_file_names_no_code_gets_its_code_and_its_pipeline(runs, tmp_path):
+    run = shutil.copytree(runs / "classifier", tmp_path / "run")
+    settings = json.loads((run / "preprocessor_config.json").read_text())
+    del settings["auto_map"]
+    (run / "preprocessor_config.json").write_text(json.dumps(settings))
+    done = publish(run, "org/name", dry_run=True, output_dir=tmp_path / "built")
+    assert "feature_extraction_longseq.py" in done.files
+    for file in ("preprocessor_config.json", "config.json"):
+        assert "AutoFeatureExtractor" in json.loads((tmp_path / "built" / file).read_text())["auto_map"]
 
 
 def test_a_folder_that_computes_something_else_is_not_published(runs, built, tmp_path):

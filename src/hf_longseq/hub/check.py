@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from transformers import AutoConfig
 
 from hf_longseq.errors import HfLongSeqError
 
@@ -74,8 +75,8 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
     Args:
         folder: The folder to be published.
         source: The model of the run.
-        repo_id: The name used in the snippets, replaced by the folder here.
-        snippets: Code that this package wrote for the card, and that needs no package.
+        repo_id: What messages call it.
+        snippets: Code that this package wrote for the card, which opens the folder and needs no package.
     """
     config, own = source.config, type(source).__name__
     inputs = example_inputs(config)
@@ -85,20 +86,26 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
     heads = [
         (auto, reference.endswith(f".{own}")) for auto, reference in config.auto_map.items() if _fits(auto, config)
     ]
-    local = [code.replace(f'"{repo_id}"', repr(str(folder))) for code in snippets]
     with tempfile.TemporaryDirectory() as scratch:
         expected = Path(scratch) / "expected.safetensors"
         save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)
-        _run([str(folder), str(expected), heads, _processors(folder), local], scratch, repo_id)
+        _run([str(folder), str(expected), heads, _processors(folder), list(snippets)], scratch, repo_id)
+
+
+def opens(folder: Path) -> list[str]:
+    """Every Auto class that must open a folder: what prepares the inputs, the configuration, and each head that fits
+    the model."""
+    config = AutoConfig.from_pretrained(folder)
+    fitting = [auto for auto in config.auto_map if _fits(auto, config)]
+    return [*_processors(folder), "AutoConfig", *fitting]
 
 
 def _processors(folder: Path) -> list[str]:
     """The Auto classes that open what prepares the inputs."""
     found = ["AutoTokenizer"] if (folder / "tokenizer_config.json").is_file() else []
-    for name in ("preprocessor_config.json", "processor_config.json"):
-        if (folder / name).is_file():
-            content = json.loads((folder / name).read_text(encoding="utf-8"))
-            found += [auto for auto in content.get("auto_map", {}) if auto.startswith("Auto")]
+    if (folder / "preprocessor_config.json").is_file():
+        content = json.loads((folder / "preprocessor_config.json").read_text(encoding="utf-8"))
+        found += ["AutoImageProcessor" if "image_processor_type" in content else "AutoFeatureExtractor"]
     return found
 
 

@@ -4,7 +4,6 @@
 
 import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
 from hf_longseq.hub.converted_folder import Converted
 from hf_longseq.hub.records import Run
+from hf_longseq.hub.snippets import Snippets
+from hf_longseq.metrics import PERCENT
 from hf_longseq.models.configuration_adapter import looks_back_only
 
 # What `TaskSpec.source` is for data of the Hub; a published task has its commit there.
@@ -24,18 +25,12 @@ TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
 NAMES = {
     "s4": "S4 (structured state space)",
     "dlr": "DLR (diagonal linear RNN)",
-    "transformer": "long Transformer",
+    "transformer": "Long Transformer",
     "lru": "LRU (linear recurrent unit)",
     "s5": "S5 (simplified state space)",
     "mega": "MEGA (moving average gated attention)",
     "adapter": "adapter",
 }
-# Tasks whose input is neither text nor a series without a pipeline of its own.
-PIPELINES = {
-    "image": ("image", "pathfinder", "pathfinder-16", "pathx", "pathx-256", "scifar", "smnist"),
-    "audio": ("spoken-tones", "speech-commands", "voices"),
-}
-HEAD_PIPELINES = {"ForMaskedLM": "fill-mask", "ForCausalLM": "text-generation", "ForPreTraining": "feature-extraction"}
 SETTINGS = (
     "objective", "mask_ratio", "max_steps", "num_train_epochs", "learning_rate", "ssm_learning_rate", "weight_decay",
     "global_batch_size", "warmup_steps", "lr_scheduler_type", "max_grad_norm", "bf16",
@@ -48,24 +43,16 @@ def head_of(config) -> str:
     return name[name.index("For") :] if "For" in name else ""
 
 
-@dataclass(frozen=True)
-class Snippets:
-    """Three pieces of code for a card; each runs as it stands.
-
-    Args:
-        use: The model, with the code in its repository.
-        package: The same with this package installed.
-        third: What else the model is good for.
-        third_title: What that is.
-    """
-
-    use: str
-    package: str
-    third: str
-    third_title: str
-
-
-def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str], code: Snippets) -> ModelCard:
+def render_card(
+    run: Run,
+    config,
+    repo_id: str,
+    license: str,
+    pictures: list[str],
+    code: Snippets,
+    printed: str = "",
+    label: str | None = None,
+) -> ModelCard:
     """Render the card and prove that the Hub's own parser reads the results back.
 
     Args:
@@ -75,23 +62,24 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
         license: Licence of the weights, as the Hub names it.
         pictures: Names of the pictures in the folder.
         code: What `snippets` says of the model.
+        printed: What its first piece prints, where that reads a real example.
+        label: The label of that example.
 
     Raises:
         HfLongSeqError: If the metadata would not be understood.
     """
-    head, task, name = head_of(config), run.settings["data"]["task"], repo_id.split("/")[-1]
-    pipeline = pipeline_tag(task, config, head)
+    task, name = run.settings["data"]["task"], repo_id.split("/")[-1]
     data = ModelCardData(
         license=license,
         library_name="transformers",
-        pipeline_tag=pipeline,
+        pipeline_tag=code.pipeline,
         tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "self-pretraining", "custom_code"],
         metrics=[run.metrics["metric"]] if run.metrics["metric"] != "loss" else None,
         datasets=[hub_dataset(run)] if hub_dataset(run) else None,
         model_name=name,
         eval_results=[
             EvalResult(
-                task_type=pipeline or "other",
+                task_type=code.pipeline or "other",
                 dataset_type=hub_dataset(run) or task,
                 dataset_name=data_name(run),
                 dataset_split=run.split,
@@ -103,7 +91,9 @@ def render_card(run: Run, config, repo_id: str, license: str, pictures: list[str
             for metric, value in run.scores.items()
         ],
     )
-    card = _rendered(data, {**card_fields(run, config, repo_id, pictures), "snippets": code})
+    card = _rendered(
+        data, {**card_fields(run, config, repo_id, pictures), "snippets": code, "printed": printed, "label": label}
+    )
     again = ModelCard(str(card)).data
     if again.eval_results != data.eval_results or again.license != license or again.library_name != "transformers":
         raise HfLongSeqError(
@@ -117,11 +107,10 @@ def render_converted_card(
 ) -> ModelCard:
     """Render the card of weights that were trained elsewhere: it says where they come from, and claims no results."""
     config = model.config
-    head = head_of(config)
     data = ModelCardData(
         license=license,
         library_name="transformers",
-        pipeline_tag=HEAD_PIPELINES.get(head),
+        pipeline_tag=code.pipeline,
         tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "converted", "custom_code"],
         model_name=repo_id.split("/")[-1],
     )
@@ -129,6 +118,9 @@ def render_converted_card(
     fields = {
         **described(config, arch, model.num_parameters()),
         "snippets": code,
+        "printed": "",
+        "label": None,
+        "command": "",
         "spt": "",
         "model_name": repo_id.split("/")[-1],
         "summary": (
@@ -193,19 +185,6 @@ def rounded(score: float) -> float:
     return round(float(score), 6)
 
 
-def pipeline_tag(task: str, config, head: str) -> str | None:
-    """The Hub's name for what the model does; None where it has none."""
-    if head in HEAD_PIPELINES:
-        return HEAD_PIPELINES[head]
-    if config.problem_type == "regression" and config.input_type == "values":
-        return None
-    if head == "ForTokenClassification":
-        classes = config.input_type == "tokens" and config.problem_type != "regression"
-        return "token-classification" if classes else None
-    kind = next((kind for kind, tasks in PIPELINES.items() if task in tasks), "text")
-    return f"{kind}-classification" if config.input_type == "tokens" or kind != "text" else None
-
-
 def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str, Any]:
     """What the template is filled with."""
     settings, metrics, head = run.settings, run.metrics, head_of(config)
@@ -230,7 +209,7 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         else "yes; its settings were not kept"
         if from_spt
         else "",
-        "scores": {name: f"{value:.4g}" for name, value in run.scores.items()},
+        "scores": {name: shown(value, name) for name, value in run.scores.items()},
         "split": run.split,
         "num_examples": splits.get(run.split, {}).get("num_examples", "?"),
         "metric": metrics["metric"],
@@ -248,6 +227,9 @@ def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str
         "splits": splits,
         "has_pretraining": run.pretraining is not None,
         "commands": commands(run),
+        "command": f"hf-longseq finetune --init_from {repo_id} --data rows.csv --output_dir classifier"
+        if run.phase == "pretrain"
+        else "",
         "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None and name != unused},
         "compute": compute(run),
         "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
@@ -285,12 +267,21 @@ def comparable_rows(run: Run) -> list[dict[str, Any]]:
     else:
         name = f"{RUNS}/{run.folder.name}"
         counts = {row.get("train_examples") for row in rows if name in row.get("pretrain_runs", ())}
-    return [{**row, "score": spread(row)} for row in rows if row.get("train_examples") in counts]
+    return [{**row, "score": spread(row, run.compared_by)} for row in rows if row.get("train_examples") in counts]
 
 
-def spread(row: dict[str, Any]) -> str:
+def shown(value: float, metric: str | None) -> str:
+    """A score as it is read: shares in percent."""
+    return f"{value:.1%}".replace("%", " %") if metric in PERCENT else f"{value:.4g}"
+
+
+def spread(row: dict[str, Any], metric: str | None) -> str:
     """Mean ± standard deviation; one seed has none."""
-    return f"{row['mean']:.4g}" + (f" ± {row['std'] or 0:.2g}" if len(row["seeds"]) > 1 else "")
+    if len(row["seeds"]) < 2:
+        return shown(row["mean"], metric)
+    if metric in PERCENT:
+        return f"{100 * row['mean']:.1f} ± {100 * (row['std'] or 0):.1f} %"
+    return f"{row['mean']:.4g} ± {row['std'] or 0:.2g}"
 
 
 def label_scarcity(run: Run) -> dict[str, Any] | None:
@@ -300,7 +291,7 @@ def label_scarcity(run: Run) -> dict[str, Any] | None:
     if len(counts) < 2:
         return None
     inits = list(dict.fromkeys(row["init"] for row in rows))
-    cells = {(row["train_examples"], row["init"]): spread(row) for row in rows}
+    cells = {(row["train_examples"], row["init"]): spread(row, run.compared_by) for row in rows}
     return {"inits": inits, "rows": [(count, [cells.get((count, init), "-") for init in inits]) for count in counts]}
 
 
@@ -391,76 +382,3 @@ def bidirectional_limit(config) -> list[str]:
     return ["Bidirectional: it needs the whole sequence and can neither stream nor generate."] * bool(
         config.bidirectional
     )
-
-
-def snippets(config, head: str, repo_id: str, has_classifier: bool = False) -> Snippets:
-    """The code for a card, of the configuration's own numbers and the repository's name alone: nothing that a record
-    says can be in it. A checkpoint of another head may hold a classifier too."""
-    if config.input_type == "tokens":
-        example = f'inputs = {{"input_ids": torch.arange(64)[None] % {config.vocab_size}}}'
-    else:
-        shape = "[None]" if config.num_channels == 1 else f"[None, :, None].repeat(1, 1, {config.num_channels})"
-        example = f'inputs = {{"input_values": torch.sin(torch.arange(256) / 8){shape}}}'
-    if config.pair_classification and head == "ForSequenceClassification":
-        name = "input_ids" if config.input_type == "tokens" else "input_values"
-        example += f'\ninputs["{name}_2"] = inputs["{name}"]'
-    answer = "print(logits.shape)"
-    output = "logits" if head else "last_hidden_state"
-    if (
-        head == "ForSequenceClassification"
-        and config.num_labels > 1
-        and config.problem_type != "multi_label_classification"
-    ):
-        answer = "print(model.config.id2label[logits.argmax(-1).item()])"
-    if head == "ForTokenClassification" and config.problem_type in ("single_label_classification", None):
-        answer = "print([model.config.id2label[i] for i in logits[0, :8].argmax(-1).tolist()])"
-    auto = f"AutoModel{head}"
-    use = [
-        "import torch",
-        f"from transformers import {auto}",
-        "",
-        f'model = {auto}.from_pretrained("{repo_id}", trust_remote_code=True).eval()',
-        example,
-        "with torch.no_grad():",
-        f"    logits = model(**inputs).{output}",
-        answer,
-    ]
-    package = [
-        "import hf_longseq",
-        f"from transformers import {auto}",
-        "",
-        f'model = {auto}.from_pretrained("{repo_id}")',
-    ]
-    third, title = _third(config, head, repo_id, example.split("\n")[0], has_classifier)
-    return Snippets("\n".join(use), "\n".join(package), "\n".join(third), title)
-
-
-def _third(config, head: str, repo_id: str, example: str, has_classifier: bool) -> tuple[list[str], str]:
-    if head in ("ForSequenceClassification", "ForTokenClassification"):
-        lines = [
-            "import torch",
-            "from transformers import AutoModel",
-            "",
-            f'encoder = AutoModel.from_pretrained("{repo_id}", trust_remote_code=True).eval()',
-            example,
-            "with torch.no_grad():",
-            "    features = encoder(**inputs).last_hidden_state  # one vector per position",
-            "print(features.shape)",
-        ]
-        return lines, "As an encoder, without the classifier:"
-    if has_classifier:
-        lines = [
-            "from transformers import AutoModelForSequenceClassification",
-            "",
-            f'model = AutoModelForSequenceClassification.from_pretrained("{repo_id}", trust_remote_code=True)',
-        ]
-        return lines, "Its classifier:"
-    lines = [
-        "from transformers import AutoModelForSequenceClassification",
-        "",
-        "model = AutoModelForSequenceClassification.from_pretrained(",
-        f'    "{repo_id}", trust_remote_code=True, num_labels=3, problem_type="single_label_classification",',
-        '    id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2},',
-        ")  # the classifier is new and has to be fine-tuned",
-    ]
-    return lines, "For fine-tuning on labels of your own:"

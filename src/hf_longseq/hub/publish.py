@@ -25,14 +25,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import pictures
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.converted_folder import CONVERSION, Converted, read_converted
-from hf_longseq.hub.model_card import (
-    Snippets,
-    eval_results_file,
-    head_of,
-    render_card,
-    render_converted_card,
-    snippets,
-)
+from hf_longseq.hub.model_card import eval_results_file, head_of, render_card, render_converted_card
 from hf_longseq.hub.records import PROCESSOR_FILES, Run, fit_together, read_run, refuse_secrets, without_paths
 from hf_longseq.hub.repository import (
     add_to_collection,
@@ -45,12 +38,13 @@ from hf_longseq.hub.repository import (
     sign_in,
     upload,
 )
+from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
 
-# The code that a processor of ours may bring, by the Auto class that opens it.
+# The code of our processors, by the field of a configuration that names them: the Auto class, and where the code is.
 PROCESSOR_CODE = {
-    "AutoFeatureExtractor": "feature_extraction_longseq.LongSeqFeatureExtractor",
-    "AutoImageProcessor": "image_processing_longseq.LongSeqImageProcessor",
+    "feature_extractor_type": ("AutoFeatureExtractor", "feature_extraction_longseq.LongSeqFeatureExtractor"),
+    "image_processor_type": ("AutoImageProcessor", "image_processing_longseq.LongSeqImageProcessor"),
 }
 
 
@@ -120,7 +114,7 @@ def publish(
         full_name = repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}"
         source, code = build_folder(records, folder, full_name, license)
         refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
-        check_folder(folder, source, full_name, (code.use, code.third))
+        check_folder(folder, source, full_name, code.here(full_name, folder))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if output_dir is not None:
             keep(folder, Path(output_dir))
@@ -178,7 +172,7 @@ def refresh_code(
                 if path.suffix == ".py" or path.name == "config.json":
                     shutil.copyfile(path, folder / path.name)
         copy_processor_code(folder)
-        check_folder(folder, source, full_name, (snippets(source.config, head_of(source.config), full_name).use,))
+        check_folder(folder, source, full_name)
         code = {path.name for path in folder.iterdir()} - before | {"config.json"}
         for name in before - {"config.json"}:
             (folder / name).unlink()
@@ -207,16 +201,20 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     else:
         source.save_pretrained(folder)
     copy_processor(run.folder, folder)
-    if isinstance(run, Converted):
-        run_folder.write_json(folder / CONVERSION, run.record)
-        code = snippets(source.config, head, repo_id, has_classifier=run.record.get("classifier") is True)
-        with fit_together(run.folder):
+    with fit_together(run.folder):
+        if isinstance(run, Converted):
+            run_folder.write_json(folder / CONVERSION, run.record)
+            has_classifier = run.record.get("classifier") is True
+            code = snippets(source.config, head, repo_id, folder, classifier=has_classifier)
             card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder), code)
-    else:
-        code = snippets(source.config, head, repo_id)
-        with fit_together(run.folder):
+        else:
+            task, given = run.settings["data"]["task"], run.settings["data"]
+            example, label = real_example(task, given, folder)
+            code = snippets(source.config, head, repo_id, folder, task, example)
+            answer = printed(code, repo_id, folder) if code.pipeline and example else ""
             _write_records(run, folder)
-            card = render_card(run, source.config, repo_id, license, pictures.draw(run, source, folder), code)
+            drawn = pictures.draw(run, source, folder)
+            card = render_card(run, source.config, repo_id, license, drawn, code, answer, label)
     run_folder.write_whole(folder / "README.md", str(card))
     for path in folder.rglob("*"):
         path.chmod(0o644 if path.is_file() else 0o755)  # safetensors come out readable by their owner alone
@@ -250,22 +248,29 @@ def copy_processor(source: Path, folder: Path) -> None:
 
 
 def copy_processor_code(folder: Path) -> None:
-    """Put the code beside the processor files that name it, and name it in the configuration as well."""
+    """Put the code of our processors beside the files that name them, and name it there and in the configuration."""
     code = Path(models.__file__).parent
     for name in PROCESSOR_FILES:
-        named = run_folder.read_json(folder / name).get("auto_map", {}) if (folder / name).is_file() else {}
-        for auto, value in named.items():
-            if value != PROCESSOR_CODE.get(auto):
+        content = run_folder.read_json(folder / name) if (folder / name).is_file() else {}
+        ours = {
+            auto: where
+            for field, (auto, where) in PROCESSOR_CODE.items()
+            if content.get(field) == where.split(".")[1] or auto in content.get("auto_map", {})
+        }
+        for auto, value in content.get("auto_map", {}).items():
+            if value != ours.get(auto):
                 raise HfLongSeqError(
                     f"{name} names code that is not this package's (auto_map: {auto} = {value!r}): remove it, or use "
                     "push_to_hub of the model itself."
                 )
-            module = code / f"{value.split('.')[0]}.py"
+        for where in ours.values():
+            module = code / f"{where.split('.')[0]}.py"
             for path in (module, *map(Path, get_relative_import_files(module))):
                 shutil.copyfile(path, folder / path.name)
-        if named:
+        if ours:
+            run_folder.write_json(folder / name, {**content, "auto_map": ours})
             config = run_folder.read_json(folder / "config.json")
-            config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **named}.items()))
+            config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **ours}.items()))
             run_folder.write_json(folder / "config.json", config)
 
 

@@ -72,8 +72,8 @@ class Run:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Metrics of that split."""
-        return self.metrics[self.split]
+        """Metrics of that split, without how many positions they are of."""
+        return {name: value for name, value in self.metrics[self.split].items() if name != "scored_positions"}
 
 
 def read_run(folder: str | os.PathLike) -> Run:

@@ -321,14 +321,16 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
 
 
 def refuse_links(folder: str | os.PathLike, pattern: str = "*") -> None:
-    """Raise if a link in a folder leads out of it: what it names would be given away under a harmless name.
+    """Raise if a link in a folder leads out of it: what it names would be given away under a harmless name. Links to
+    Python files may, which nothing here reads: publishing writes the code of this package instead.
 
     Raises:
         HfLongSeqError: Names the link and where it leads.
     """
     folder = Path(folder)
     for path in sorted(folder.rglob(pattern)):
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        away = path.is_symlink() and path.suffix != ".py"
+        if away and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
             raise HfLongSeqError(
                 f"{path} is a link that leaves its folder (to {os.readlink(path)}): put the file itself in its place, "
                 "or remove the link."
