@@ -115,18 +115,6 @@ def test_a_comparison_has_a_report_and_pictures(comparison, tmp_path):
     assert "## waves\n" in (folder / "report" / "report.md").read_text()
 
 
-def test_only_what_is_missing_is_done_again(comparison, tmp_path):
-    folder = tmp_path / "out"
-    shutil.copytree(comparison(), folder)
-    before = json.loads((folder / "results.json").read_text())
-    (folder / "results.json").unlink()
-    lost = before["rows"][0]["runs"][0][5:]
-    shutil.rmtree(folder / "runs" / lost)
-    after, done = run(folder, inits=["scratch", "spt-causal"], grid=["lr=1e-3,1e-1"], seeds=[0, 1])
-    assert done == {lost}
-    assert [row["values"] for row in after["rows"]] == [row["values"] for row in before["rows"]]
-
-
 def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path):
     folder = tmp_path / "out"
     run(folder)
@@ -216,6 +204,10 @@ def test_a_full_disk_ends_the_plan_and_marks_no_run_as_failed(tmp_path, monkeypa
         ({"archs": ["s4@state_size=7"]}, "state_size is 7"),
         ({"overrides": {"model": {"bidirectional": False}}, "inits": ["spt-causal@direction=one"]}, "already"),
         ({"archs": ["hf:gpt_neox"], "inits": ["spt-causal@direction=both"]}, "cannot be seen apart"),
+        ({"inits": ["sptt"]}, r"'sptt' \(did you mean 'spt'"),
+        ({"seeds": []}, "at least one"),
+        ({"seeds": [1, 1]}, "named twice"),
+        ({"archs": ["transformer@num_attention_heads=5"]}, "num_attention_heads is 5"),
         ({"jobs": 0}, "jobs is 0"),
     ],
 )
@@ -235,11 +227,9 @@ def test_every_architecture_takes_the_shipped_recipe_of_the_task():
 
 @pytest.mark.slow
 def test_several_processes_give_the_results_of_one(tmp_path):
-    from hf_longseq.training.recipe import Recipe
-
-    options = {"archs": ["s4", "dlr"], "inits": ["scratch", "spt-causal"], "grid": ["lr=1e-3,1e-2"], "tiny": True}
-    assert Recipe.load("listops-tiny", arch="s4", tiny=True).data.task == "listops"
-    alone = compare("listops-tiny", tmp_path / "one", **options).results
-    together = compare("listops-tiny", tmp_path / "two", jobs=2, **options).results
+    steps = {phase: {"max_steps": 2} for phase in ("pretrain", "finetune")}
+    options = {"archs": ["s4"], "inits": ["scratch", "spt-causal"], "grid": ["lr=1e-3,1e-2"], "overrides": steps}
+    alone = compare("listops-tiny", tmp_path / "one", tiny=True, **options).results
+    together = compare("listops-tiny", tmp_path / "two", tiny=True, jobs=2, **options).results
     for name in ("values", "validation_values", "grid", "flops"):
         assert [row[name] for row in together["rows"]] == [row[name] for row in alone["rows"]]

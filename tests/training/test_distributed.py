@@ -14,8 +14,8 @@ UNEVEN = {"train_examples": 37}  # 37 examples in global batches of 8: an epoch 
 PHASE = {
     "global_batch_size": 8,
     "per_device_train_batch_size": 2,
-    "max_steps": 12,
-    "eval_steps": 4,
+    "max_steps": 8,
+    "eval_steps": 3,
     "num_train_epochs": 3,
 }
 EQUAL = [
@@ -55,13 +55,13 @@ def pairs(tmp_path_factory):
     stopped = ("pretrain", "waves", "s4", DROPOUT)
     two += [
         case(folder / "two" / "straight", *stopped),
-        case(folder / "two" / "stopped", *stopped, stop_at=11),
+        case(folder / "two" / "stopped", *stopped, stop_at=7),
         case(folder / "two" / "stopped", *stopped),
         case(folder / "two" / "taken-over", *EQUAL[0]),
     ]
     with pytest.MonkeyPatch.context() as patch:
         add_toy_tasks(patch.setitem)
-        assert run_case(case(folder / "two" / "taken-over", *EQUAL[0], stop_at=11)) is None
+        assert run_case(case(folder / "two" / "taken-over", *EQUAL[0], stop_at=7)) is None
     launch(two, folder)
     return folder
 
@@ -89,7 +89,7 @@ def assert_close(first, second, tolerance):
 def test_two_processes_have_the_losses_of_one_that_accumulates(pairs, one):
     alone, shared = pairs / "one" / name_of(*one), pairs / "two" / name_of(*one)
     metrics = run_case(case(alone, *one))
-    assert len(curve(alone)) == 12
+    assert len(curve(alone)) == 8
     assert curve(shared) == pytest.approx(curve(alone), abs=1e-5)
     assert_close(alone, shared, 1e-4)
     other = json.loads((shared / "metrics.json").read_text())
@@ -123,7 +123,7 @@ def sharded(tmp_path_factory):
             case(folder / "classifier", "finetune", "waves", "s4", init_from=str(folder / "pretrained")),
             case(folder / "transformer", "pretrain", "tags", "transformer"),
             case(folder / "bf16", *s4, HALF),
-            case(folder / "stopped", *s4, stop_at=11),
+            case(folder / "stopped", *s4, stop_at=7),
             case(folder / "stopped", *s4),
         ],
         folder,

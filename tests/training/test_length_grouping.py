@@ -7,7 +7,7 @@ from datasets import Array2D, Dataset, Features
 from run_cases import run_case
 
 import toy_tasks
-from hf_longseq.training import Recipe, finetune, pretrain, run_folder
+from hf_longseq.training import Recipe, finetune, run_folder
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 
 LENGTHS = np.random.default_rng(0).integers(10, 200, 1003).tolist()
@@ -57,29 +57,24 @@ def weights_of(folder):
 
 
 def test_a_run_groups_and_is_repeatable_with_workers_and_accumulation(tiny, tmp_path):
-    settings = {"train_sampling_strategy": "group_by_length", "max_steps": 6, "eval_steps": 6, "global_batch_size": 8}
-    plain = pretrain(tiny("tags", pretrain=settings | {"train_sampling_strategy": "random"}), tmp_path / "plain")
-    first = pretrain(tiny("tags", pretrain=settings), tmp_path / "first")
-    again = pretrain(tiny("tags", pretrain=settings | {"dataloader_num_workers": 2}), tmp_path / "again")
-    assert weights_of(first.output_dir) == weights_of(again.output_dir) != weights_of(plain.output_dir)
-    micro = pretrain(tiny("tags", pretrain=settings | {"per_device_train_batch_size": 4}), tmp_path / "micro")
-    assert micro.metrics["validation"]["loss"] == pytest.approx(first.metrics["validation"]["loss"], rel=1e-4)
-    result = finetune(tiny("waves", finetune=settings), tmp_path / "classifier")
-    assert result.metrics["steps"] == 6
+    grouped = {"train_sampling_strategy": "group_by_length", "max_steps": 3, "eval_steps": 3, "global_batch_size": 8}
+    changes = {
+        "first": {}, "workers": {"dataloader_num_workers": 1}, "micro": {"per_device_train_batch_size": 4},
+        "random": {"train_sampling_strategy": "random"},
+    }  # fmt: skip
+    runs = {name: finetune(tiny("tags", scratch=grouped | more), tmp_path / name) for name, more in changes.items()}
+    weights = {name: weights_of(run.output_dir) for name, run in runs.items()}
+    assert weights["first"] == weights["workers"] != weights["random"]
+    losses = {name: run.metrics["validation"]["loss"] for name, run in runs.items()}
+    assert losses["micro"] == pytest.approx(losses["first"], rel=1e-4)
 
 
 def test_a_run_that_was_stopped_goes_on_in_the_same_order(tmp_path):
-    sections = {
-        "pretrain": {
-            "train_sampling_strategy": "group_by_length",
-            "max_steps": 10,
-            "global_batch_size": 8,
-            "eval_steps": 3,
-        }
-    }
+    grouped = {"train_sampling_strategy": "group_by_length", "max_steps": 6, "global_batch_size": 8, "eval_steps": 2}
+    sections = {"pretrain": grouped}
     case = {"phase": "pretrain", "task": "tags", "arch": "s4", "sections": sections}
     run_case(case | {"output_dir": str(tmp_path / "whole")})
-    run_case(case | {"output_dir": str(tmp_path / "stopped"), "stop_at": 8})
+    run_case(case | {"output_dir": str(tmp_path / "stopped"), "stop_at": 5})
     run_case(case | {"output_dir": str(tmp_path / "stopped")})
     assert weights_of(tmp_path / "stopped") == weights_of(tmp_path / "whole")
 

@@ -24,7 +24,7 @@ def assert_same_weights(first, second):
 
 @pytest.mark.parametrize(
     "arch, task",
-    [("s4", "waves"), ("s4", "heights"), ("s4", "tags"), ("s4", "twins"), ("dlr", "waves"), ("transformer", "twins")],
+    [("s4", "waves"), ("dlr", "heights"), ("s4", "tags"), ("transformer", "twins")],
 )
 def test_pretraining_then_finetuning_gives_a_folder_that_the_auto_class_opens(tiny, tmp_path, arch, task):
     recipe = tiny(task=task, arch=arch)
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny, tmp_
 
 
 def test_workers_that_prepare_batches_change_nothing(tiny, tmp_path):
-    alone, helped = (pretrain(tiny(pretrain={"dataloader_num_workers": n}), tmp_path / str(n)) for n in (0, 2))
+    alone, helped = (pretrain(tiny(pretrain={"dataloader_num_workers": n}), tmp_path / str(n)) for n in (0, 1))
     assert_same_weights(alone.output_dir, helped.output_dir)
 
 

@@ -197,6 +197,7 @@ class Planner:
         self.names = dict(names or {})
         self.flops = flops
         self.runs: dict[str, Run] = {}
+        self._pointed: dict[str, Recipe] = {}  # seeds and fractions ask for the same points again and again
 
     def plan(self, choices: Choices | None = None) -> list[Run]:
         """All runs, each after the one it starts from; with `tune_seeds`, those of `seeds` by the choices made.
@@ -309,7 +310,10 @@ class Planner:
 
     def _at(self, recipe: Recipe, point: dict, fraction: float | None, seed: int) -> Recipe:
         """The recipe at a grid point, on a fraction of the labels, with the labelled subset of a seed."""
-        recipe = with_point(recipe, point)
+        key = repr((recipe, point))
+        if key not in self._pointed:
+            self._pointed[key] = with_point(recipe, point)
+        recipe = self._pointed[key]
         data = fraction_of(recipe.data, fraction, self.num_train_examples)
         return replace(recipe, data=_seeded(data, seed))
 
