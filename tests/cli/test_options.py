@@ -9,6 +9,9 @@ from hf_longseq.cli.options import (
     split_dotted,
 )
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import run_folder
+from hf_longseq.training.build import training_arguments
+from hf_longseq.training.recipe import Recipe
 
 
 def test_dashes_and_equals_signs_are_welcome():
@@ -61,3 +64,29 @@ def test_what_is_said_of_one_phase_wins_over_what_is_said_of_all(tmp_path):
     overrides = common_overrides(parser.parse(words), overrides)
     steps = {phase: int(overrides[phase]["max_steps"]) for phase in ("pretrain", "finetune", "scratch")}
     assert steps == {"pretrain": 1, "finetune": 3, "scratch": 3}
+
+
+@pytest.mark.parametrize("words", [[], ["--finetune.trackio_space_id", "me/own"]])
+def test_a_space_of_trackio_reaches_the_trainer_and_may_change_when_a_run_goes_on(tmp_path, words):
+    words = [
+        "--task",
+        "listops",
+        "--report_to",
+        "trackio",
+        "--trackio_space_id",
+        "me/runs",
+        "--output_dir",
+        "x",
+        *words,
+    ]
+    parser = Parser(prog="x")
+    add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
+    rest, overrides = split_dotted([*words, "--output_dir", "x"])
+    recipe = Recipe.load(None, common_overrides(parser.parse(rest), overrides), arch="s4")
+    spaces = {"pretrain": "me/runs", "finetune": words[-1] if "me/own" in words else "me/runs"}
+    for section, space in {**spaces, "scratch": spaces["finetune"]}.items():
+        arguments = training_arguments(getattr(recipe, section), tmp_path, steps=2, seed=0, metric="accuracy")
+        assert (arguments.report_to, arguments.trackio_space_id) == (["trackio"], space)
+    settings = recipe.to_dict()
+    moved = {**settings, "pretrain": {**settings["pretrain"], "trackio_space_id": "me/others"}}
+    assert run_folder.first_difference(settings, moved) is None

@@ -73,7 +73,7 @@ def _files(words: list[str], folder: str) -> dict[str, list[int]] | None:
     for place in places:
         inside = place.rglob("*") if place.is_dir() else place.parent.glob("*.npy") if place.suffix == ".npy" else []
         for file in (place, *inside):
-            if not file.is_file() or file.name in (ANSWER, ".lock"):
+            if not file.is_file() or file.name in (ANSWER, ".lock") or file.parent.name == ".claims":
                 continue
             state = file.stat()
             found[str(file.resolve())] = [state.st_size, state.st_mtime_ns]

@@ -135,6 +135,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
         help="never: an unfinished run in output_dir is an error [auto: it is resumed]",
     )
     parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb, for every phase [none]")
+    parser.add_argument("--trackio_space_id", metavar="NAME", help="Space that shows the runs of trackio, as me/runs")
     several = parser.add_argument_group("several GPUs: pretrain, finetune, spt (machines: docs/launching.md)")
     several.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]")
     several.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]")
@@ -191,7 +192,7 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     _own_data(options, overrides)
     if options.arch is not None:
         overrides.setdefault("model", {})["arch"] = [word for item in options.arch for word in item.split(",") if word]
-    for name in ("max_steps", "report_to"):
+    for name in ("max_steps", "report_to", "trackio_space_id"):
         if getattr(options, name) is not None:
             # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
             for phase in ("pretrain", "finetune"):

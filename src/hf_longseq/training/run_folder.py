@@ -310,7 +310,7 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
             inner = f"{where}.{key}" if where else str(key)
             # A path may be spelled in several ways; run.init_weights says which checkpoint it was. A branch may have
             # moved since a run began, which goes on from its own checkpoint. Who is told of a run does not change it.
-            if inner in ("run.init_from", "run.weights_commit") or key == "report_to":
+            if inner in ("run.init_from", "run.weights_commit") or key in ("report_to", "trackio_space_id"):
                 continue
             absent = ADDED_LATER.get(key)
             difference = first_difference(old.get(key, absent), new.get(key, absent), inner)
