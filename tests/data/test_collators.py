@@ -390,7 +390,6 @@ def test_bad_input_is_one_clear_sentence(make, rows, message):
     assert "\n" not in str(error.value) and str(error.value).endswith(".")
 
 
-@pytest.mark.slow
 def test_a_tokenizer_says_which_ids_mask_and_pad():
     """As `DataCollatorForLanguageModeling(tokenizer, mlm_probability=...)` is called."""
     tokenizer = byte_tokenizer()
@@ -403,6 +402,7 @@ def test_a_tokenizer_says_which_ids_mask_and_pad():
         DataCollatorForMaskedDenoising(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["masked", "causal"])
 def test_the_stock_trainer_trains_a_transformers_language_model(kind, tmp_path):
     from transformers import (

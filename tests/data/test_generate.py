@@ -8,7 +8,7 @@ import pytest
 from datasets import Features, List, Value
 from filelock import FileLock
 
-from hf_longseq.data.generate import MANIFEST, GeneratedTask, generate, load_generated, read_folder, stream
+from hf_longseq.data.generate import MANIFEST, GeneratedTask, generate, load_generated, read_folder
 from hf_longseq.errors import HfLongSeqError
 
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": Value("int64")})
@@ -123,14 +123,3 @@ def test_no_example_is_in_two_splits(tmp_path):
 def test_more_examples_than_there_are_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="no 39 distinct examples"):
         generate(task(parameters={"vocab": 2, "length": 2}, distinct_column="input_ids"), tmp_path, 1, progress=False)
-
-
-def test_the_stream_never_repeats_and_avoids_the_splits(tmp_path):
-    stated = load_generated(task(), tmp_path, num_workers=1, progress=False)
-    seen = {tuple(row) for split in stated.values() for row in split["input_ids"]}
-    endless = stream(task(), num_shards=2, chunk=4)
-    assert endless.num_shards == 2
-    rows = [tuple(row["input_ids"]) for row in endless.take(60)]
-    assert len(set(rows)) == 60 and not seen & set(rows)
-    halves = [{tuple(row["input_ids"]) for row in endless.shard(2, i).take(60)} for i in range(2)]
-    assert not halves[0] & halves[1]

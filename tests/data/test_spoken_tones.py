@@ -1,13 +1,13 @@
 """The embedded recordings: complete, real-valued, and with no syllable in two splits."""
 
-from pathlib import Path
-
 import numpy as np
+import pytest
 from datasets import Dataset
 
-from hf_longseq.data import embedded
+from hf_longseq.data import spoken_tones
 from hf_longseq.data.collators import DataCollatorWithLongPadding
-from hf_longseq.data.task import load_task
+from hf_longseq.data.converted import SPLITS
+from hf_longseq.data.task import EMBEDDED, load_task
 
 
 def test_splits_sizes_and_labels():
@@ -20,10 +20,9 @@ def test_splits_sizes_and_labels():
 
 
 def test_no_syllable_is_in_two_splits():
-    folder = Path(embedded.__file__).parent
     seen: set[str] = set()
-    for split in embedded.SPLITS:
-        syllables = set(Dataset.from_parquet(str(folder / f"spoken-tones-{split}.parquet"))["syllable"])
+    for split in SPLITS:
+        syllables = set(Dataset.from_parquet(str(EMBEDDED / f"spoken-tones-{split}.parquet"))["syllable"])
         assert not syllables & seen
         seen |= syllables
 
@@ -40,3 +39,9 @@ def test_the_description_is_that_of_the_recordings():
     splits, spec = load_task("spoken-tones")
     assert spec.labels == tuple(splits["train"].features["labels"].names)
     assert spec.max_length == max(len(row) for rows in splits.values() for row in rows["input_values"])
+
+
+def test_a_missing_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(spoken_tones, "EMBEDDED", tmp_path)
+    with pytest.raises(FileNotFoundError, match="spoken-tones-train.parquet is missing: install hf-longseq again"):
+        load_task("spoken-tones")

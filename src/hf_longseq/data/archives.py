@@ -8,9 +8,12 @@ has not ended, a half download never passes for a smaller data set.
 
 import gzip
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from hf_longseq.errors import HfLongSeqError
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -24,9 +27,17 @@ def open_archive(path: Path) -> Iterator[tarfile.TarFile]:
     """
     with open(path, "rb") as file:
         packed = file.read(2) == GZIP_MAGIC
-    if not packed:
-        with tarfile.open(path, "r|*") as archive:
+    with gzip.open(path) if packed else open(path, "rb") as stream:
+        with tarfile.open(fileobj=stream, mode="r|" if packed else "r|*") as archive:
             yield archive
-        return
-    with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        yield archive
+
+
+@contextmanager
+def readable(place: Path, url: str) -> Iterator[None]:
+    """Errors of a damaged archive, from `url`, as one sentence."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise HfLongSeqError(
+            f"{place} is cut off or no archive ({error}): finish it with `curl -C - -L -o {place} {url}`."
+        ) from error

@@ -11,6 +11,9 @@ from hf_longseq.errors import HfLongSeqError
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
 BYTE_ID = 4
 VOCAB_SIZE = BYTE_ID + 256
+# what every task of text says in its `TaskSpec`
+SPEC = {"modality": "tokens", "vocab_size": VOCAB_SIZE}
+SPEC |= {"pad_token_id": PAD_ID, "mask_token_id": MASK_ID, "eos_token_id": EOS_ID}
 
 
 def encode(text: str | bytes, max_length: int) -> np.ndarray:

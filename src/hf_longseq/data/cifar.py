@@ -6,7 +6,6 @@ Validation is a tenth of train, chosen as in the published results (torch, seed 
 and deviation of those results; colour images get one such scale for the three channels, not one for each.
 """
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from datasets import DatasetDict
 
 from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.parquet_source import find_parquet, read_batches
 from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
 from hf_longseq.data.task import TaskSpec
@@ -117,20 +117,14 @@ def _read_parquet(files: list[Path], grey: bool) -> tuple[np.ndarray, np.ndarray
     images, labels = [], []
     for batch in read_batches(files, ["img", "label"]):
         for row in batch.column("img").to_pylist():
-            images.append(_decode(row["bytes"], f"{files[0].parent}, image {len(images)},"))
+            images.append(_decode(row, f"{files[0].parent}, image {len(images)},"))
         labels += batch.column("label").to_pylist()
     colour = np.stack(images)
     return (to_grey(colour) if grey else colour), np.array(labels)
 
 
-def _decode(content: bytes, where: str) -> np.ndarray:
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            pixels = np.asarray(image.convert("RGB"))
-    except OSError as error:
-        raise HfLongSeqError(f"{where} is no readable picture: download {REPO_ID} again.") from error
+def _decode(picture: dict, where: str) -> np.ndarray:
+    pixels = open_image(picture, where, True, None)
     if pixels.shape != (32, 32, 3):
         raise HfLongSeqError(f"{where} has shape {pixels.shape}, not (32, 32, 3): it is not CIFAR-10.")
     return pixels

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import gene_starts, genomes
@@ -46,19 +45,18 @@ def load(
     if length not in LENGTHS:
         raise HfLongSeqError(f"length is {length}: gene spans have windows of {', '.join(map(str, LENGTHS))} bases.")
     file = genomes.genome_file(genome, data_dir)
-    spec = task_spec(length)
-    if file != genomes.EMBEDDED_FILE:
-        spec = replace(spec, source=f"genes and sequence of {file.name}", license="as stated where the record is from")
 
     def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
         whole = genomes.load_genome(genome, data_dir)
         for split in SPLITS:
             for ids_BL, labels_BL in windows(whole, split, length):
-                yield split, {"input_ids": _column(ids_BL, "int32"), "labels": _column(labels_BL, "int16")}
+                labels = sequence_array(list(labels_BL), "int16")
+                yield split, {"input_ids": sequence_array(list(ids_BL), "int32"), "labels": labels}
 
     depends_on = {"version": 1, "length": length, "files": fingerprint([file])}
     features = Features({"input_ids": List(Value("int32")), "labels": List(Value("int16"))})
-    return load_converted("gene-spans", depends_on, features, chunks, cache_dir), spec
+    splits = load_converted("gene-spans", depends_on, features, chunks, cache_dir)
+    return splits, genomes.with_origin(task_spec(length), file)
 
 
 def task_spec(length: int = 1024) -> TaskSpec:
@@ -113,7 +111,3 @@ def strand_cover(genome: Genome) -> tuple[np.ndarray, np.ndarray]:
         np.add.at(steps, genes[:, 1], -1)
         covers.append(np.cumsum(steps[:-1]) > 0)
     return covers[0], covers[1]
-
-
-def _column(rows_BL: np.ndarray, dtype: str) -> pa.Array:
-    return sequence_array(list(rows_BL.astype(dtype)), dtype)

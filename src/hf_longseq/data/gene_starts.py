@@ -19,7 +19,6 @@ of something in the training stretch. The pairs are the same at every length, ex
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -63,9 +62,6 @@ def load(
     if unlabelled_windows < 0:
         raise HfLongSeqError(f"unlabelled_windows is {unlabelled_windows}: use 0 for none, or a number of windows.")
     file = genomes.genome_file(genome, data_dir)
-    spec = task_spec(length)
-    if file != genomes.EMBEDDED_FILE:
-        spec = replace(spec, source=f"genes and sequence of {file.name}", license="as stated where the record is from")
 
     def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
         whole = genomes.load_genome(genome, data_dir)
@@ -81,7 +77,8 @@ def load(
         "unlabelled_windows": unlabelled_windows,
         "files": fingerprint([file]),
     }
-    return load_converted("gene-starts", depends_on, features(), chunks, cache_dir, splits), spec
+    rows = load_converted("gene-starts", depends_on, features(), chunks, cache_dir, splits)
+    return rows, genomes.with_origin(task_spec(length), file)
 
 
 def features() -> Features:
@@ -171,7 +168,6 @@ def _columns(
     """Rows of a split, some at a time."""
     for start in range(0, len(centres), CHUNK):
         some = slice(start, start + CHUNK)
-        ids_BL = genomes.windows(genome, centres[some], strands[some], length).astype(np.int32)
-        offsets = np.arange(len(ids_BL) + 1, dtype=np.int32) * length
-        columns = {"input_ids": pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids_BL.reshape(-1)))}
+        ids_BL = genomes.windows(genome, centres[some], strands[some], length)
+        columns = {"input_ids": sequence_array(list(ids_BL), "int32")}
         yield split, columns if labels is None else columns | {"labels": pa.array(labels[some], pa.int64())}

@@ -14,7 +14,7 @@ import multiprocessing.connection
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from datasets import Dataset, DatasetDict, Features, IterableDataset
+from datasets import Dataset, DatasetDict, Features
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
@@ -146,32 +146,6 @@ def read_folder(folder: Path, splits: Sequence[str] | dict, cache_dir: str | Pat
     return DatasetDict(
         {split: Dataset.from_parquet(paths, split=split, cache_dir=arrow_cache) for split, paths in files.items()}
     )
-
-
-def stream(task: GeneratedTask, num_shards: int = 64, chunk: int = 16) -> IterableDataset:
-    """Endless examples that repeat neither each other nor those of the task's splits.
-
-    Args:
-        task: What to generate; its numbers after the last split's are used.
-        num_shards: Upper limit of processes and workers that can share the stream.
-        chunk: Examples computed at a time.
-    """
-    return IterableDataset.from_generator(
-        _stream_rows,
-        features=task.features,
-        gen_kwargs={"task": task, "shards": list(range(num_shards)), "chunk": chunk},
-    )
-
-
-def _stream_rows(task: GeneratedTask, shards: list[int], chunk: int) -> Iterator[dict]:
-    first = sum(task.splits.values())
-    block = 0
-    while True:
-        for shard in shards:
-            # Shard s owns every block b with b % 2**20 == s, whoever holds whatever other shards.
-            start = first + (block * 2**20 + shard) * chunk
-            yield from _make_table(task, range(start, start + chunk), 0).to_pylist()
-        block += 1
 
 
 def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
@@ -304,15 +278,7 @@ def _row_digests(column: pa.ChunkedArray) -> list[bytes]:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if sys.version_info >= (3, 11) else _sha256_310(file)
-
-
-def _sha256_310(file) -> str:
-    digest = hashlib.sha256()
-    while block := file.read(2**20):
-        digest.update(block)
-    return digest.hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _write_json(path: Path, content: dict) -> None:

@@ -9,12 +9,13 @@ before them. Positions count from 0, and an end is exclusive.
 import gzip
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
+from hf_longseq.data import task
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
@@ -24,7 +25,7 @@ MASK_ID, PAD_ID, UNK_ID, EOS_ID, BASE_ID = range(5)
 COMPLEMENT = np.array([3, 2, 1, 0, 4], np.uint8)
 
 EMBEDDED = "bradyrhizobium"
-EMBEDDED_FILE = Path(__file__).parent / "embedded" / f"{EMBEDDED}.parquet"
+EMBEDDED_FILE = task.EMBEDDED / f"{EMBEDDED}.parquet"
 ENDINGS = (".gbk", ".gb", ".gbff", ".gbk.gz", ".gb.gz", ".gbff.gz")
 PACKAGE = "cct-examples"
 
@@ -86,6 +87,13 @@ def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -
         asked = "genome is not set" if genome is None else f"genome is {genome!r}{did_you_mean(genome, by_name)}"
         raise HfLongSeqError(f"{asked}, but {place} holds {', '.join(sorted(by_name))}: choose one of them.")
     return by_name[genome]
+
+
+def with_origin(spec: task.TaskSpec, file: Path) -> task.TaskSpec:
+    """The description of a task on the embedded genome, with the origin of the one that was read."""
+    if file == EMBEDDED_FILE:
+        return spec
+    return replace(spec, source=f"genes and sequence of {file.name}", license="as stated where the record is from")
 
 
 def read_embedded() -> Genome:

@@ -6,12 +6,8 @@ What is looked for is found at any depth, because copies of the archive nest it 
 from an archive, and nothing in it is executed: the `.npy` files of Pathfinder are plain text and are read as such.
 """
 
-import io
 import logging
-import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,8 @@ import pyarrow as pa
 import torch
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.archives import open_archive
+from hf_longseq.data.archives import open_archive, readable
+from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.pixels import pixel_columns
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError
@@ -75,7 +72,7 @@ class LraRelease:
     def lines(self, names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
         """File name, number and text of every line of these files, one file after the other, in any order."""
         missing = set(names)
-        with self._readable():
+        with readable(self.archive or self.place, URL):
             for name, stream in self._members(missing) if self.archive else self._open(missing):
                 if name not in missing:
                     continue
@@ -90,7 +87,7 @@ class LraRelease:
     def files(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Path (from `folder` on) and content of every file below the folder with this path ending."""
         if self.archive is not None:
-            with self._readable():
+            with readable(self.archive or self.place, URL):
                 for path, stream in self._members():
                     if f"{folder}/" in path:
                         yield path.split(f"{folder}/", 1)[1], stream.read()
@@ -116,17 +113,6 @@ class LraRelease:
                 name = member.name.rsplit("/", 1)[-1]
                 if member.isfile() and (names is None or name in names):
                     yield (member.name if names is None else name), archive.extractfile(member)
-
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Errors of a damaged archive as one sentence."""
-        try:
-            yield
-        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-            raise HfLongSeqError(
-                f"{self.archive or self.place} is cut off or no tar archive ({error}): finish it with "
-                f"`curl -C - -LO {URL}`."
-            ) from error
 
 
 def _rows(release: LraRelease, files: dict[str, str], parse: Callable, columns: Callable) -> Iterator[tuple]:
@@ -245,13 +231,7 @@ def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iter
 
 
 def _decode(content: bytes, size: int, where: str) -> np.ndarray:
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            pixels = np.asarray(image.convert("L"))
-    except OSError as error:
-        raise HfLongSeqError(f"{where} is no readable picture: unpack the archive again.") from error
+    pixels = open_image({"bytes": content}, where, False, None)
     if pixels.shape != (size, size):
         raise HfLongSeqError(f"{where} has shape {pixels.shape}, not {size} x {size}: it is not the released data.")
     return pixels

@@ -476,8 +476,7 @@ def _spec(
 ) -> TaskSpec:
     form: dict[str, Any] = {"modality": "values", "num_channels": facts["channels"]}
     if modality == "text":
-        form = {"modality": "tokens", "vocab_size": byte_text.VOCAB_SIZE, "eos_token_id": byte_text.EOS_ID}
-        form |= {"pad_token_id": byte_text.PAD_ID, "mask_token_id": byte_text.MASK_ID}
+        form = byte_text.SPEC
     elif modality == "tokens":
         mask = facts["highest"] + 1
         form = {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}

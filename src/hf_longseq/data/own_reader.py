@@ -112,23 +112,35 @@ def read_numbers(raw: Any, where: str) -> Any:
         raise HfLongSeqError(f"{where} is not a sequence of numbers of one shape ({error}).") from error
 
 
-def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.ndarray:
-    """Pixels (H, W) or (H, W, 3) uint8 of a file or of bytes."""
+def pillow():
+    """The module `PIL.Image`, or the error that says how to get it."""
     try:
         from PIL import Image
     except ImportError:
-        raise ImportError("Pictures are read with Pillow, which is missing: run `pip install pillow`.") from None
+        raise ImportError("Pictures take Pillow, which is missing: run `pip install pillow`.") from None
+    return Image
+
+
+def _file(value: Any) -> Any:
+    """The name of a file, or the content that a table holds of one."""
+    if not isinstance(value, dict):
+        return value
+    in_table = value.get("bytes") or not value.get("path")
+    return io.BytesIO(value.get("bytes") or b"") if in_table else value["path"]
+
+
+def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.ndarray:
+    """Pixels (H, W) or (H, W, 3) uint8 of a file or of bytes."""
+    Image = pillow()
     try:
-        if isinstance(value, dict):
-            value = io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"]
-        image = Image.open(value)
+        image = Image.open(_file(value))
         if image.mode[0] in "IF":  # converted, all levels above 255 would be white
             raise HfLongSeqError(f"{where} has more than 8 bits a pixel (mode {image.mode}): save it with 8 bits.")
         image = image.convert("RGB" if colour else "L")
         if size is not None:
             image = image.resize((size, size), Image.Resampling.BILINEAR)
         return np.asarray(image)
-    except (OSError, KeyError, Image.DecompressionBombError) as error:
+    except (OSError, Image.DecompressionBombError) as error:
         raise HfLongSeqError(f"{where} is no readable picture ({error}): remove it or save it again.") from error
 
 
@@ -138,17 +150,13 @@ def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.nd
         import soundfile
     except ImportError:
         raise ImportError("Sounds are read with soundfile, which is missing: run `pip install soundfile`.") from None
-    if isinstance(value, dict):
-        value = io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"]
     try:
-        samples, rate = soundfile.read(value, dtype="float32", always_2d=True)
+        samples, rate = soundfile.read(_file(value), dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, OSError, TypeError) as error:
         raise HfLongSeqError(f"{where} is no readable sound ({error}): remove it or save it again.") from error
     if sampling_rate is not None and rate != sampling_rate:
-        try:
-            from scipy.signal import resample_poly
-        except ImportError:
-            raise ImportError("Sounds are resampled with scipy, which is missing: run `pip install scipy`.") from None
+        from scipy.signal import resample_poly  # slow to import
+
         divisor = np.gcd(rate, sampling_rate)
         if len(samples):
             samples = resample_poly(samples, sampling_rate // divisor, rate // divisor, axis=0).astype(np.float32)

@@ -25,6 +25,7 @@ from datasets import DatasetDict
 from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinder_rows
+from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -44,7 +45,7 @@ VERSION = 1  # of the pictures that a seed gives
 def load(
     size: int = 32,
     contour_length: int | None = None,
-    margins: tuple[int, ...] | None = None,
+    margins: tuple[int, ...] | int | None = None,
     lra_compat: bool = True,
     train_examples: int = 160_000,
     eval_examples: int = 20_000,
@@ -130,7 +131,7 @@ def task_spec(size: int) -> TaskSpec:
 def pathfinder_task(
     size: int,
     contour_length: int | None = None,
-    margins: Sequence[int] | None = None,
+    margins: Sequence[int] | int | None = None,
     lra_compat: bool = True,
     train_examples: int = 160_000,
     eval_examples: int = 20_000,
@@ -138,7 +139,7 @@ def pathfinder_task(
 ) -> GeneratedTask:
     """Check the parameters and describe the set to generate."""
     settings, _ = _drawing(size)
-    margins = settings.margins if margins is None else tuple(margins)
+    margins = settings.margins if margins is None else tuple(np.atleast_1d(margins).tolist())
     if not margins or not set(margins) <= {1, 2, 3}:
         raise HfLongSeqError(f"margins is {margins}: use distances of 1, 2 or 3 pixels.")
     if size == OWN_SIZE:
@@ -215,10 +216,7 @@ def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int =
 
 def _drawing(size: int):
     """Settings and kernel, imported late: numba takes a second to load."""
-    try:
-        import PIL  # noqa: F401
-    except ImportError:
-        raise ImportError("Pathfinder is drawn with Pillow, which is missing: run `pip install pillow`.") from None
+    pillow()
     from hf_longseq.data import pathfinder_kernel
     from hf_longseq.data.pathfinder_tables import SETTINGS
 

@@ -26,6 +26,7 @@ from huggingface_hub.errors import StrictDataclassError
 from scipy.io import wavfile
 
 from hf_longseq.data.converted import load_converted, sequence_array
+from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -126,25 +127,17 @@ def _rows(column: pa.Array) -> Iterator[np.ndarray]:
 
 
 def _png(pixels_L: np.ndarray, spec: TaskSpec) -> bytes:
-    picture, target = _pillow(), io.BytesIO()
-    picture.fromarray(pixels_L.reshape(*spec.image_shape, *pixels_L.shape[1:])).save(target, "PNG")
+    target = io.BytesIO()
+    pillow().fromarray(pixels_L.reshape(*spec.image_shape, *pixels_L.shape[1:])).save(target, "PNG")
     return target.getvalue()
 
 
 def _pixels(content: bytes, spec: TaskSpec) -> np.ndarray:
-    with _pillow().open(io.BytesIO(content), formats=("PNG",)) as picture:
+    with pillow().open(io.BytesIO(content), formats=("PNG",)) as picture:
         if picture.size != tuple(reversed(spec.image_shape)):
             raise ValueError(f"a picture of {picture.size} pixels")
         pixels = np.asarray(picture)
     return pixels.reshape(-1, *pixels.shape[2:])
-
-
-def _pillow():
-    try:
-        from PIL import Image as picture
-    except ImportError:
-        raise ImportError("Pictures are kept with Pillow, which is missing: run `pip install pillow`.") from None
-    return picture
 
 
 def _wav(samples_L: np.ndarray, spec: TaskSpec) -> bytes:

@@ -46,12 +46,8 @@ def task_spec(max_length: int = 4000) -> TaskSpec:
     """Description of the task with documents cut to `max_length` steps."""
     return TaskSpec(
         name="retrieval",
-        modality="tokens",
+        **byte_text.SPEC,
         max_length=max_length,
-        vocab_size=byte_text.VOCAB_SIZE,
-        pad_token_id=byte_text.PAD_ID,
-        mask_token_id=byte_text.MASK_ID,
-        eos_token_id=byte_text.EOS_ID,
         labels=LABELS,
         mask_ratio=0.15,
         pair=True,

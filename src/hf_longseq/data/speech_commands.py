@@ -8,9 +8,7 @@ divide by 2^15 once more, then standardise every time step by itself, and fill u
 """
 
 import io
-import tarfile
-import wave
-import zlib
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
+from scipy.io import wavfile
 
-from hf_longseq.data.archives import open_archive
+from hf_longseq.data.archives import open_archive, readable
 from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
@@ -136,32 +135,24 @@ def _clips(source: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _members(source: Path, wanted) -> Iterator[tuple[str, bytes]]:
-    try:
-        with open_archive(source) as archive:
-            for member in archive:
-                name = member.name.removeprefix("./")
-                if member.isfile() and wanted(name):
-                    yield name, archive.extractfile(member).read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise HfLongSeqError(
-            f"{source} is cut off or no archive ({error}): finish it with `curl -C - -L -o {source} {URL}`."
-        ) from error
+    with readable(source, URL), open_archive(source) as archive:
+        for member in archive:
+            name = member.name.removeprefix("./")
+            if member.isfile() and wanted(name):
+                yield name, archive.extractfile(member).read()
 
 
 def read_wave(content: bytes, name: str) -> np.ndarray:
     """Samples (L,) float32 in [-1, 1] of a 16-bit mono file at 16 kHz."""
     try:
-        with wave.open(io.BytesIO(content)) as file:
-            rate, width, channels = file.getframerate(), file.getsampwidth(), file.getnchannels()
-            frames = file.readframes(file.getnframes())
-        samples = np.frombuffer(frames, dtype="<i2" if width == 2 else np.uint8)
-    except (wave.Error, EOFError, ValueError) as error:
+        rate, samples = wavfile.read(io.BytesIO(content))
+    except (ValueError, EOFError, struct.error) as error:
         raise HfLongSeqError(
             f"{name} is no readable wave file ({error}): get the archive again from {URL}."
         ) from error
-    if (rate, width, channels) != (RATE, 2, 1) or not 0 < len(samples) <= RATE:
+    if (rate, samples.dtype, samples.ndim) != (RATE, np.int16, 1) or not 0 < len(samples) <= RATE:
         raise HfLongSeqError(
-            f"{name} has {len(samples)} samples at {rate} Hz, {8 * width} bit, {channels} channel(s): expected up to "
-            f"{RATE} at {RATE} Hz, 16 bit, mono; get the archive again from {URL}."
+            f"{name} has {len(samples)} samples at {rate} Hz, {samples.dtype}, {samples[:1].size} channels: expected "
+            f"up to {RATE} at {RATE} Hz, int16, mono; get the archive again from {URL}."
         )
     return samples.astype(np.float32) / 32768

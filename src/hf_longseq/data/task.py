@@ -17,9 +17,11 @@ A loader may add a split `unlabelled` with inputs alone, which only pretraining 
 import importlib
 import inspect
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
@@ -122,136 +124,17 @@ class TaskEntry:
     summary: str
     source: str
     size: str
-    options: tuple[tuple[str, Any], ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
 
 
-TASKS: dict[str, TaskEntry] = {
-    "listops": TaskEntry(
-        "hf_longseq.data.listops:load",
-        "nested operations on digits, 10 classes",
-        "generated",
-        "96,000/2,000/2,000 x 501..1,999 tokens",
-    ),
-    "spoken-tones": TaskEntry(
-        "hf_longseq.data.spoken_tones:load",
-        "the tone of a spoken syllable from raw audio, 4 classes",
-        "embedded",
-        "668/155/324 x 294..424 samples",
-    ),
-    "text": TaskEntry(
-        "hf_longseq.data.text:load",
-        "sentiment of film reviews from bytes, 2 classes",
-        "hub",
-        "22,500/2,500/25,000 x up to 4,096 bytes",
-    ),
-    "retrieval": TaskEntry(
-        "hf_longseq.data.retrieval:load",
-        "whether one of two papers cites the other, from bytes, 2 classes",
-        "files",
-        "147,086/18,090/17,437 x 2 x up to 4,000 bytes",
-    ),
-    "image": TaskEntry(
-        "hf_longseq.data.cifar:load",
-        "CIFAR-10 in grey, pixel by pixel, 10 classes",
-        "hub",
-        "45,000/5,000/10,000 x 1,024 pixels",
-        (("grey", True),),
-    ),
-    "pathfinder": TaskEntry(
-        "hf_longseq.data.pathfinder:load",
-        "does a path join two discs, 2 classes",
-        "generated",
-        "160,000/20,000/20,000 x 1,024 pixels",
-        (("size", 32),),
-    ),
-    "pathfinder-16": TaskEntry(
-        "hf_longseq.data.pathfinder:load",
-        "Pathfinder at 16 x 16 pixels with short paths, 2 classes; our own, not the benchmark's",
-        "generated",
-        "160,000/20,000/20,000 x 256 pixels",
-        (("size", 16),),
-    ),
-    "pathx": TaskEntry(
-        "hf_longseq.data.pathfinder:load",
-        "Pathfinder at 128 x 128 pixels, 2 classes",
-        "generated",
-        "160,000/20,000/20,000 x 16,384 pixels",
-        (("size", 128),),
-    ),
-    "pathx-256": TaskEntry(
-        "hf_longseq.data.pathfinder:load",
-        "Pathfinder at 256 x 256 pixels, 2 classes",
-        "generated",
-        "160,000/20,000/20,000 x 65,536 pixels",
-        (("size", 256),),
-    ),
-    "speech-commands": TaskEntry(
-        "hf_longseq.data.speech_commands:load",
-        "35 spoken words from raw audio",
-        "files",
-        "84,843/9,981/11,005 x up to 16,000 samples",
-    ),
-    "scifar": TaskEntry(
-        "hf_longseq.data.cifar:load",
-        "CIFAR-10 in colour, pixel by pixel, 10 classes",
-        "hub",
-        "45,000/5,000/10,000 x 1,024 pixels x 3",
-        (("grey", False),),
-    ),
-    "bidmc-hr": TaskEntry(
-        "hf_longseq.data.bidmc:load",
-        "heart rate from PPG and ECG, regression",
-        "files",
-        "about 7,949 windows x 4,000 samples x 2",
-        (("target", "HR"),),
-    ),
-    "bidmc-rr": TaskEntry(
-        "hf_longseq.data.bidmc:load",
-        "respiratory rate from PPG and ECG, regression",
-        "files",
-        "about 7,870 windows x 4,000 samples x 2",
-        (("target", "RR"),),
-    ),
-    "bidmc-spo2": TaskEntry(
-        "hf_longseq.data.bidmc:load",
-        "oxygen saturation from PPG and ECG, regression",
-        "files",
-        "about 7,949 windows x 4,000 samples x 2",
-        (("target", "SpO2"),),
-    ),
-    "smnist": TaskEntry(
-        "hf_longseq.data.smnist:load",
-        "handwritten digits pixel by pixel, 10 classes",
-        "package",
-        "50,000/10,000/10,000 x 784 (or 196, 1,024) pixels",
-    ),
-    "gene-starts": TaskEntry(
-        "hf_longseq.data.gene_starts:load",
-        "does a gene begin in the middle of a stretch of DNA, 2 classes",
-        "embedded",
-        "7,710/1,268/3,708 x 256 (or 128, 512, 1,024) bases",
-    ),
-    "gene-spans": TaskEntry(
-        "hf_longseq.data.gene_spans:load",
-        "which bases lie in a gene and on which strand, 3 classes at every position",
-        "embedded",
-        "5,335/889/2,489 x 1,024 (or 2,048 to 16,384) bases",
-    ),
-    "voices": TaskEntry(
-        "hf_longseq.data.voices:load",
-        "which of four voices is heard in a second of raw audio, 4 classes",
-        "files",
-        "4,330/1,030/2,264 x 2,000 samples",
-    ),
-    "own-data": TaskEntry(
-        "hf_longseq.data.own_data:load",
-        "your own files or a data set on the Hub (option data)",
-        "files",
-        "any",
-    ),
-}
+def _read_tasks() -> dict[str, TaskEntry]:
+    table = yaml.safe_load((Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8"))
+    return {name: TaskEntry(**entry) for name, entry in table.items()}
 
 
+TASKS = _read_tasks()
+# Small real data sets that travel with the package: `<task>-<split>.parquet` and `<task>.md` (origin, licence).
+EMBEDDED = Path(__file__).parent / "embedded"
 OWN_FILES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".npy", ".npz")
 
 
@@ -288,7 +171,7 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
     entry = TASKS[name]
     module_name, function_name = entry.loader.split(":")
     loader = getattr(importlib.import_module(module_name), function_name)
-    fixed = dict(entry.options)
+    fixed = entry.options
     parameters = inspect.signature(loader).parameters
     known = [key for key in parameters if key not in fixed]
     for key in options:
@@ -322,7 +205,7 @@ def describe_task(name: str) -> TaskSpec | None:
     if describe is None:
         return None
     options = {key: p.default for key, p in inspect.signature(getattr(module, function_name)).parameters.items()}
-    options |= dict(entry.options)
+    options |= entry.options
     spec = describe(**{key: options[key] for key in inspect.signature(describe).parameters})
     return replace(spec, num_levels=options.get("num_levels", spec.num_levels))
 

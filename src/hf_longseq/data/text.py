@@ -64,12 +64,8 @@ def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
     held_out = "validation is held out of train; the published results choose the model on the test split"
     return TaskSpec(
         name="text",
-        modality="tokens",
+        **byte_text.SPEC,
         max_length=max_length,
-        vocab_size=byte_text.VOCAB_SIZE,
-        pad_token_id=byte_text.PAD_ID,
-        mask_token_id=byte_text.MASK_ID,
-        eos_token_id=byte_text.EOS_ID,
         labels=LABELS,
         mask_ratio=0.15,
         source=f"Hugging Face Hub, {REPO_ID}",

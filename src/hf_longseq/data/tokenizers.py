@@ -7,6 +7,7 @@
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from hf_longseq.data import byte_text, genomes
 from hf_longseq.data.task import TaskSpec
@@ -23,7 +24,7 @@ def byte_tokenizer(max_length: int | None = None, add_eos: bool = True) -> PreTr
         add_eos: Close every text with the end-of-sequence token, as the tasks do; not for prompts to be continued.
     """
     vocabulary = {symbol: index for index, symbol in enumerate(SPECIAL)}
-    vocabulary |= {symbol: byte_text.BYTE_ID + byte for byte, symbol in enumerate(byte_symbols())}
+    vocabulary |= {symbol: byte_text.BYTE_ID + byte for byte, symbol in bytes_to_unicode().items()}
     # without merges every byte stays a token of its own
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token=UNK))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -102,11 +103,3 @@ def cut_length(tokenizer: PreTrainedTokenizerBase) -> int | None:
     (`task_max_length`), or of the model; None: nowhere."""
     cut = min(tokenizer.init_kwargs.get("task_max_length") or NO_LIMIT, tokenizer.model_max_length)
     return cut if cut < NO_LIMIT else None
-
-
-def byte_symbols() -> list[str]:
-    """The printable character that stands for each byte in byte-level tokenizers (GPT-2's table)."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = (byte for byte in range(256) if byte not in printable)
-    table = {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
-    return [table[byte] for byte in range(256)]

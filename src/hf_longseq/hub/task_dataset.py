@@ -21,7 +21,7 @@ from datasets import Dataset, DatasetDict, DatasetInfo, Features
 from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData, HfApi, get_token
 
-from hf_longseq.data import embedded, genomes
+from hf_longseq.data import genomes
 from hf_longseq.data.published import (
     BATCH,
     INPUTS,
@@ -33,7 +33,7 @@ from hf_longseq.data.published import (
     read_record,
     to_published,
 )
-from hf_longseq.data.task import TASKS, TaskSpec, describe_task, load_task
+from hf_longseq.data.task import EMBEDDED, TASKS, TaskSpec, describe_task, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
 from hf_longseq.hub.publish import Publication, check_place, keep
@@ -224,7 +224,7 @@ def task_card(
 
 def embedded_origin(name: str) -> str:
     """What the package says of the origin, the licence and the changes of data that travel with it."""
-    own = Path(embedded.__file__).parent / f"{name}.md"
+    own = EMBEDDED / f"{name}.md"
     text = (own if own.exists() else genomes.EMBEDDED_FILE.with_suffix(".md")).read_text(encoding="utf-8")
     return text.split("\n", 2)[2]  # without the heading
 

@@ -6,21 +6,19 @@ They are instantiated directly (`METRICS["accuracy"]` names the class), get a wh
 across processes by the trainer before they are computed.
 """
 
-import importlib
-
-# name -> ("module:class", True if larger is better). Model selection derives its direction from here.
+# name -> (class in `scores`, True if larger is better). Model selection derives its direction from here.
 METRICS: dict[str, tuple[str, bool]] = {
-    "accuracy": ("hf_longseq.metrics.accuracy:Accuracy", True),
-    "f1": ("hf_longseq.metrics.f1:MultiLabelF1", True),
-    "rmse": ("hf_longseq.metrics.rmse:RMSE", False),
-    "mae": ("hf_longseq.metrics.mae:MAE", False),
-    "r2": ("hf_longseq.metrics.r2:R2", True),
-    "token_accuracy": ("hf_longseq.metrics.token_scores:TokenScores", True),
-    "token_f1": ("hf_longseq.metrics.token_scores:TokenScores", True),
-    "mcc": ("hf_longseq.metrics.token_scores:TokenScores", True),
-    "span_f1": ("hf_longseq.metrics.span_f1:SpanF1", True),
-    "masked_accuracy": ("hf_longseq.metrics.masked_accuracy:MaskedAccuracy", True),
-    "masked_mae": ("hf_longseq.metrics.masked_mae:MaskedMAE", False),
+    "accuracy": ("Accuracy", True),
+    "f1": ("MultiLabelF1", True),
+    "rmse": ("RMSE", False),
+    "mae": ("MAE", False),
+    "r2": ("R2", True),
+    "token_accuracy": ("TokenScores", True),
+    "token_f1": ("TokenScores", True),
+    "mcc": ("TokenScores", True),
+    "span_f1": ("SpanF1", True),
+    "masked_accuracy": ("MaskedAccuracy", True),
+    "masked_mae": ("MaskedMAE", False),
 }
 # Shares of one number, which are easier to read as per cent.
 PERCENT = ("accuracy", "f1", "token_accuracy", "token_f1", "span_f1", "masked_accuracy")
@@ -30,9 +28,9 @@ def load_metric(name: str):
     """Return a fresh instance of a shipped metric, ready for `compute(predictions=..., references=...)`."""
     if name not in METRICS:
         raise ValueError(f"There is no metric {name!r}: known metrics are {', '.join(METRICS)}.")
-    module, class_name = METRICS[name][0].split(":")
-    metric_class = getattr(importlib.import_module(module), class_name)
-    return metric_class(num_process=1, keep_in_memory=True)
+    from hf_longseq.metrics import scores
+
+    return getattr(scores, METRICS[name][0])(num_process=1, keep_in_memory=True)
 
 
 def greater_is_better(name: str) -> bool:
