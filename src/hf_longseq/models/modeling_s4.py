@@ -148,7 +148,7 @@ class S4Mixer(nn.Module):
     def _step_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
         """What :func:`step` needs, float32."""
         system, readout_DHN = self.discrete_system()
-        return DiscreteSystem(*(None if part is None else part.float() for part in system)), readout_DHN[0]
+        return system.cast(torch.float32), readout_DHN[0]
 
 
 class S4PreTrainedModel(LongSeqPreTrainedModel):

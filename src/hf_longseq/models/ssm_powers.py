@@ -51,18 +51,18 @@ def halves(x: torch.Tensor) -> torch.Tensor:
     return torch.cat(x.unflatten(-1, (-1, 2)).unbind(-1), dim=-1)
 
 
-def power_table(diagonal_Hn2: torch.Tensor, count: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+def power_table(diagonal_Hn: torch.Tensor, count: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """d^0 ... d^(count - 1), (H, count, n), complex of ``dtype``, and d^count, (H, n), as precise as d.
 
     Args:
-        diagonal_Hn2: d; in float64 all powers are exact to the rounding of ``dtype``.
+        diagonal_Hn: d; in float64 all powers are exact to the rounding of ``dtype``.
         count: any number.
         dtype: of the real parts.
     """
     inner = 1 << (count.bit_length() // 2)
-    small = _running_powers(torch.view_as_complex(diagonal_Hn2), inner)
+    small = _running_powers(diagonal_Hn, inner)
     large = _running_powers(small[:, inner], -(-count // inner))
-    kind = torch.complex(*torch.zeros(2, 1, dtype=dtype, device="cpu")).dtype
+    kind = torch.promote_types(dtype, torch.complex64)
     table = large[:, :-1, None].to(kind) * small[:, None, :-1].to(kind)
     return table.flatten(1, 2)[:, :count].contiguous(), large[:, count // inner] * small[:, count % inner]
 
@@ -155,8 +155,8 @@ class _Powers(torch.autograd.Function):
     """See :func:`step_powers`. Signals are the solved feedback (H, R, 2 + K): of an impulse, the column, the rows."""
 
     @staticmethod
-    def forward(ctx, diagonal_Hn2, a_HN, b_HN, column_HN, rows_HKN, count):
-        table, last_Hn = power_table(diagonal_Hn2, count, column_HN.dtype)
+    def forward(ctx, diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, count):
+        table, last_Hn = power_table(diagonal_Hn, count, column_HN.dtype)
         last_Hn = last_Hn.to(table.dtype)
         columns = as_real(table * as_complex(column_HN)[:, None])
         rows = None
@@ -173,13 +173,13 @@ class _Powers(torch.autograd.Function):
                 rows[:, k] -= torch.bmm(toeplitz(signals[..., 2 + k], 1), returned)
             backwards = torch.bmm(_hankel(signals[..., 0]), returned)
             transition = _rotation(last_Hn.conj()).baddbmm_(injected.transpose(1, 2), backwards, alpha=-1)
-        ctx.save_for_backward(diagonal_Hn2, a_HN, b_HN, column_HN, rows_HKN, table, signals, backwards)
+        ctx.save_for_backward(diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, table, signals, backwards)
         return columns, rows, transition
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_columns, grad_rows, grad_transition):
-        diagonal_Hn2, a_HN, b_HN, column_HN, rows_HKN, table, signals, backwards = ctx.saved_tensors
+        diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, table, signals, backwards = ctx.saved_tensors
         pull, grad_columns = _Pull(table), grad_columns.contiguous()
         grad_column = pull.columns(grad_columns, column_HN)
         grad_starts = None
@@ -188,7 +188,7 @@ class _Powers(torch.autograd.Function):
             grad_starts = torch.stack([pull.rows(grad, start) for grad, start in pairs], dim=1)
         if a_HN is None:
             pull.last(as_complex(grad_transition))
-            return pull.grad_diagonal.to(diagonal_Hn2.dtype), None, None, grad_column, grad_starts, None
+            return pull.grad.to(diagonal_Hn.dtype), None, None, grad_column, grad_starts, None
 
         injected, returned = _open_feedback(table, a_HN, b_HN)
         pull.last(_rotation_sums(grad_transition).conj())
@@ -215,7 +215,7 @@ class _Powers(torch.autograd.Function):
         if rows_HKN is not None:
             grad_starts += as_real(grad_probes[:, 2:] * a[:, None])
             grad_a += as_real((grad_probes[:, 2:].conj() * as_complex(rows_HKN)).sum(1))
-        return pull.grad_diagonal.to(diagonal_Hn2.dtype), grad_a, grad_b, grad_column, grad_starts, None
+        return pull.grad.to(diagonal_Hn.dtype), grad_a, grad_b, grad_column, grad_starts, None
 
 
 class _Pull:
@@ -227,10 +227,6 @@ class _Pull:
         # the derivative of d^r, conjugate, from r = 1
         self.rate = self.conjugate[:, :-1] * times[:, None]
         self.grad = torch.zeros_like(table_HRn[:, 0])
-
-    @property
-    def grad_diagonal(self) -> torch.Tensor:
-        return torch.view_as_real(self.grad)
 
     def columns(self, grad_HRN: torch.Tensor, start_HN: torch.Tensor) -> torch.Tensor:
         """Of d^r start: returns the gradient of ``start``."""
@@ -261,18 +257,18 @@ def step_powers(
     """M^r drive and row M^r for r = 0 ... count - 1, and M^count, of the step M of a model.
 
     Args:
-        system: discretised model, with numbers as [Re; Im]; in float64, powers are exact to the rounding of ``dtype``.
+        system: discretised model; in float64, powers are exact to the rounding of ``dtype``.
         count: R.
         dtype: of the result.
-        rows_KHN: rows as [Re; Im].
+        rows_KHN: rows, side by side.
 
     Returns:
         Columns (H, R, N), rows (H, K, R, N) or None, and the transition, all side by side: dense (H, N, N), acting on
         rows from the right, or for a diagonal model (H, N), d^count.
     """
-    _, out_HN, in_HN, drive_HN = (None if part is None else side_by_side(part.to(dtype)) for part in system)
-    rows_HKN = None if rows_KHN is None else side_by_side(rows_KHN).transpose(0, 1)
-    return _Powers.apply(system.diagonal_Hn2, out_HN, in_HN, drive_HN, rows_HKN, count)
+    _, out_HN, in_HN, drive_HN = (None if part is None else as_real(part) for part in system.cast(dtype))
+    rows_HKN = None if rows_KHN is None else rows_KHN.transpose(0, 1).contiguous()
+    return _Powers.apply(system.diagonal_Hn, out_HN, in_HN, drive_HN, rows_HKN, count)
 
 
 class _RepeatedTaps(torch.autograd.Function):
@@ -332,10 +328,9 @@ def _pull_back(grads_HKN: tuple[torch.Tensor, ...], power_HNN: torch.Tensor) -> 
 
 
 def _largest(x: torch.Tensor) -> torch.Tensor:
-    """Its largest magnitude, 1 where all are 0: a tensor without axes."""
+    """Its largest magnitude, and not 0: a tensor without axes."""
     low, high = torch.aminmax(x)
-    largest = torch.maximum(high, -low)
-    return torch.where(largest > 0, largest, torch.ones_like(largest))
+    return torch.maximum(high, -low).clamp(min=FLOOR)
 
 
 def squares(power_HNN: torch.Tensor, exponent: int) -> list[torch.Tensor]:
@@ -366,12 +361,12 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
     inner = min(inner, 1 << (length - 1).bit_length())
     outer = -(-length // inner)
     columns_HRN, _, transition = step_powers(system, inner, readout_DHN.dtype)
-    if system.low_rank_out_HN is None:
-        step_Hn = torch.view_as_complex(system.diagonal_Hn2)
+    if system.low_rank_out_Hn is None:
+        step_Hn = system.diagonal_Hn
         for _ in range(inner.bit_length() - 1):
             step_Hn = step_Hn.square()
-        step_Hn2 = torch.view_as_real(step_Hn.conj_physical()).repeat(directions, 1, 1)
-        rows = _Powers.apply(step_Hn2, None, None, side_by_side(readout_DHN).flatten(0, 1), None, outer)[0]
+        step_Hn = step_Hn.conj_physical().repeat(directions, 1)
+        rows = _Powers.apply(step_Hn, None, None, side_by_side(readout_DHN).flatten(0, 1), None, outer)[0]
         rows_DHQN = rows.unflatten(0, (directions, channels))
         return (rows_DHQN @ columns_HRN.mT).flatten(-2)[..., :length]
     rows_HDN = side_by_side(readout_DHN).transpose(0, 1)

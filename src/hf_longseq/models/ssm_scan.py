@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chunked scan of a state-space model, all in real arithmetic and matrix products.
 
-One step of the model, x <- (rotate(d) - a b^T) x + drive u, is that of `ssm_step`. The scan cuts the length into
+One step of the model, x <- d x - a Re<b, x> + drive u, is that of `ssm_step`. The scan cuts the length into
 chunks of T positions. Inside a chunk the kernel is one T x T Toeplitz matrix (both directions in the same matrix); a
 chunk is summarised by N numbers; the summaries are chained by the T-step transition; the states are read out again by
 one product. Cost and memory are linear in the length, and the chain is grouped so that no Python loop grows with it.
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from .ssm_powers import as_complex, as_real, halves, side_by_side, squares, step_powers
 from .ssm_precision import without_autocast
-from .ssm_step import DiscreteSystem, check_state, rotate
+from .ssm_step import DiscreteSystem, check_state, real_product
 
 CHUNK_LENGTH = 64
 """Positions of a chunk. Longer chunks take bigger matrices to build, shorter ones more steps to chain."""
@@ -79,13 +79,15 @@ def chunk_operators(
     Returns:
         The operators of :func:`chunked_scan`; states are side by side.
     """
-    diagonal_Hn2, out_HN, in_HN, _ = (None if part is None else part.to(readout_DHN.dtype) for part in system)
-    first_HN = rotate(readout_DHN[0], torch.stack((diagonal_Hn2[..., 0], -diagonal_Hn2[..., 1]), dim=-1))
-    if out_HN is not None:
-        first_HN = first_HN - (readout_DHN[0] * out_HN).sum(-1, keepdim=True) * in_HN
-    rows_KHN = torch.stack((first_HN, *readout_DHN[1:]))
+    rows_DHN = side_by_side(readout_DHN)
+    diagonal_Hn, out_Hn, in_Hn, _ = system.cast(readout_DHN.dtype)
+    lag_Hn = as_complex(rows_DHN[0])
+    first_Hn = lag_Hn * diagonal_Hn.conj()
+    if out_Hn is not None:
+        first_Hn = first_Hn - real_product(lag_Hn, out_Hn) * in_Hn
+    rows_KHN = torch.stack((as_real(first_Hn), *rows_DHN[1:]))
     columns_HTN, rows_HKTN, transition = step_powers(system, chunk_length, readout_DHN.dtype, rows_KHN)
-    taps_HDT = torch.bmm(side_by_side(readout_DHN).transpose(0, 1), columns_HTN.mT)
+    taps_HDT = torch.bmm(rows_DHN.transpose(0, 1), columns_HTN.mT)
     lags = taps_HDT[:, 0] if skip_H is None else taps_HDT[:, 0] + F.pad(skip_H[:, None], (0, chunk_length - 1))
     if readout_DHN.shape[0] == 2:
         lead_HTN, leads = rows_HKTN[:, 1].flip(1), taps_HDT[:, 1, :-1].flip(-1)

@@ -5,7 +5,7 @@
 A channel's state is the real vector [Re x; Im x] over n conjugate pairs (N = 2n numbers). There a complex diagonal
 acts as a rotation and the low-rank term as a real rank-1 matrix, so one step of the discretised system is
 
-    x <- (rotate(d) - a b^T) x + drive u        y = readout x
+    x <- d x - a Re<b, x> + drive u        y = readout [Re x; Im x]
 
 Axes: B batch, H channels, N state, n = N/2 pairs, D directions; a last axis of 2 is (real, imaginary).
 """
@@ -16,23 +16,24 @@ import torch
 
 
 class DiscreteSystem(NamedTuple):
-    """One step of a state-space model per channel, x <- (rotate(d) - a b^T) x + drive u.
+    """One step of a state-space model per channel, x <- d x - a Re<b, x> + drive u; all parts complex.
 
     Attributes:
-        diagonal_Hn2: d as (real, imaginary).
-        low_rank_out_HN: a, or None for a diagonal system.
-        low_rank_in_HN: b, or None for a diagonal system.
-        drive_HN: the input's column.
+        diagonal_Hn: d.
+        low_rank_out_Hn: a, or None for a diagonal system.
+        low_rank_in_Hn: b, or None for a diagonal system.
+        drive_Hn: the input's column.
     """
 
-    diagonal_Hn2: torch.Tensor
-    low_rank_out_HN: torch.Tensor | None
-    low_rank_in_HN: torch.Tensor | None
-    drive_HN: torch.Tensor
+    diagonal_Hn: torch.Tensor
+    low_rank_out_Hn: torch.Tensor | None
+    low_rank_in_Hn: torch.Tensor | None
+    drive_Hn: torch.Tensor
 
-
-def complex_mul(x: tuple, y: tuple) -> tuple[torch.Tensor, torch.Tensor]:
-    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+    def cast(self, dtype: torch.dtype) -> "DiscreteSystem":
+        """The same with real and imaginary parts of ``dtype``."""
+        kind = torch.promote_types(dtype, torch.complex64)
+        return DiscreteSystem(*(None if part is None else part.to(kind) for part in self))
 
 
 def discretise(
@@ -49,38 +50,33 @@ def discretise(
         p_Hn2: low-rank factor, or None for a diagonal model.
 
     Returns:
-        The step's matrices, in the dtype of the arguments. With float64 arguments, which cost nothing at this size,
+        The step's parts, as precise as the arguments. With float64 arguments, which cost nothing at this size,
         a float32 scan stays within 1e-6 of an exact one at any length; with float32 ones a rounded pole is off by
         as much per position as it is rounded. Source: Gu et al., "S4", 2022, section 3.
     """
-    half_dt = 0.5 * log_dt_H.exp()[:, None]
-    real, imag = half_dt * w_Hn2[..., 0], half_dt * w_Hn2[..., 1]
-    norm = (1 - real).square() + imag.square()
-    inverse = (1 - real) / norm, imag / norm  # 1 / (1 - dt/2 w)
+    dt, b = log_dt_H.exp()[:, None], torch.view_as_complex(b_Hn2)
+    z = (0.5 * dt) * torch.view_as_complex(w_Hn2)
+    inverse = (1 - z).reciprocal()
     # (1 + z) / (1 - z), written so that the modulus keeps its digits when dt is tiny
-    diagonal = (1 - real.square() - imag.square()) / norm, 2 * imag / norm
-    drive = torch.cat(complex_mul(inverse, b_Hn2.unbind(-1)), dim=-1)
+    diagonal, drive = 1 + 2 * z * inverse, inverse * b
     if p_Hn2 is None:
-        return DiscreteSystem(torch.stack(diagonal, -1), None, None, 2 * half_dt * drive)
-    p_real, p_imag = p_Hn2.unbind(-1)
-    column = torch.cat(complex_mul(inverse, (p_real, p_imag)), dim=-1)
-    row = torch.cat(complex_mul((inverse[0], -inverse[1]), (p_real, p_imag)), dim=-1)
-    feedback = ((p_real.square() + p_imag.square()) * inverse[0]).sum(-1, keepdim=True)
-    column = column * (2 * half_dt / (1 + 2 * half_dt * feedback))
-    b_N = torch.cat(b_Hn2.unbind(-1), dim=-1)
-    drive = 2 * half_dt * (drive - column * (row * b_N).sum(-1, keepdim=True))
-    return DiscreteSystem(torch.stack(diagonal, -1), 2 * column, row, drive)
+        return DiscreteSystem(diagonal, None, None, dt * drive)
+    p = torch.view_as_complex(p_Hn2)
+    column, row = inverse * p, inverse.conj() * p
+    feedback = (p_Hn2.square().sum(-1) * inverse.real).sum(-1, keepdim=True)
+    column = column * (dt / (1 + dt * feedback))
+    drive = dt * (drive - column * real_product(row, b))
+    return DiscreteSystem(diagonal, 2 * column, row, drive)
+
+
+def real_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Re<x, y> over the last axis of complex tensors, which is kept."""
+    return (torch.view_as_real(x) * torch.view_as_real(y)).sum((-2, -1))[..., None]
 
 
 def real_readout(c_DHn2: torch.Tensor) -> torch.Tensor:
     """The row (D, H, N) that reads 2 Re(C x) from the real state."""
     return 2 * torch.cat((c_DHn2[..., 0], -c_DHn2[..., 1]), dim=-1)
-
-
-def rotate(state: torch.Tensor, diagonal_n2: torch.Tensor) -> torch.Tensor:
-    """Multiplies the complex numbers packed in the last axis (N) by ``diagonal_n2`` (..., n, 2)."""
-    real, imag = state.chunk(2, dim=-1)
-    return torch.cat(complex_mul((real, imag), diagonal_n2.unbind(-1)), dim=-1)
 
 
 def step(
@@ -101,12 +97,12 @@ def step(
         ValueError: if the state has another shape.
     """
     check_state(state_BHN, (u_BH.shape[0], *readout_HN.shape))
-    system = DiscreteSystem(*(None if part is None else part.to(u_BH.dtype) for part in system))
-    state = rotate(state_BHN, system.diagonal_Hn2) + system.drive_HN * u_BH[..., None]
-    if system.low_rank_out_HN is not None:
-        fed_back = (state_BHN * system.low_rank_in_HN).sum(-1, keepdim=True)
-        state = state - system.low_rank_out_HN * fed_back
-    return (state * readout_HN).sum(-1), state
+    system, state = system.cast(u_BH.dtype), torch.complex(*state_BHN.chunk(2, dim=-1))
+    moved = system.diagonal_Hn * state + system.drive_Hn * u_BH[..., None]
+    if system.low_rank_out_Hn is not None:
+        moved = moved - system.low_rank_out_Hn * real_product(system.low_rank_in_Hn, state)
+    state_BHN = torch.cat((moved.real, moved.imag), dim=-1)
+    return (state_BHN * readout_HN).sum(-1), state_BHN
 
 
 def check_state(state: torch.Tensor, shape: tuple[int, ...], is_complex: bool = False) -> None:
