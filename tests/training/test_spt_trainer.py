@@ -210,7 +210,7 @@ def test_own_metrics_replace_ours(tmp_path):
             ["both_directions", "bidirectional"],
         ),
         ({"model": "hf:gpt_neox", "objective": "causal", "both_directions": True}, ["both_directions"]),
-        ({"both_directions": True}, ["both_directions", "objective='causal'"]),
+        ({"both_directions": True}, ["both_directions", "set the objective to 'causal'"]),
         ({"objective": "maskd"}, ["maskd", "did you mean 'masked'"]),
         ({"mask_ratio": 1.0}, ["mask_ratio", "1.0"]),
         ({"span_length": 0}, ["span_length", "0"]),

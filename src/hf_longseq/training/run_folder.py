@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
+import psutil
 import yaml
 
 from hf_longseq.errors import HfLongSeqError
@@ -158,24 +159,12 @@ def _unfinished(path: Path) -> Path:
 def _remove_leftovers(path: Path) -> None:
     """Delete what processes of this machine that were killed wrote of a file or folder, short of its name."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*"):
-        if not UNFINISHED.fullmatch(left.name) or _is_alive(int(left.suffix[1:])):
+        if not UNFINISHED.fullmatch(left.name) or _lives(left.suffix[1:]):
             continue
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":
-        return True  # to ask there would be to end it
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # somebody else's
-    return process != os.getpid()
 
 
 def read_resolved(folder: str | os.PathLike) -> dict | None:
@@ -265,15 +254,14 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
 def holder_is_dead(lock: Path) -> bool:
     """Whether the process named in a lock ran on this machine and is no more."""
     words = _read_text(lock).split()
-    if len(words) != 4 or words[3] != socket.gethostname():
+    if len(words) != 4 or words[3] != socket.gethostname() or not words[1].isdigit():
         return False
-    try:
-        os.kill(int(words[1]), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return False
+    return words[1] != str(os.getpid()) and not _lives(words[1])
+
+
+def _lives(process: str) -> bool:
+    """Whether another process of this number runs here; no process has a longer one."""
+    return process != str(os.getpid()) and len(process) < 9 and psutil.pid_exists(int(process))
 
 
 def _read_text(path: Path) -> str:

@@ -3,11 +3,11 @@
 """`SPTConfig`: transformers' `TrainingArguments` with the settings of self-pretraining."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from transformers import TrainingArguments
 
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.arguments import check_pretraining, convert
 
 OBJECTIVE = Literal["masked", "causal"]
 
@@ -51,19 +51,5 @@ class SPTConfig(TrainingArguments):
 
     def __post_init__(self):
         super().__post_init__()
-        choices = get_args(OBJECTIVE)
-        if self.objective not in choices:
-            close = did_you_mean(str(self.objective), choices)
-            raise HfLongSeqError(f"SPTConfig.objective is {self.objective!r}{close}: choose 'masked' or 'causal'.")
-        if self.both_directions and self.objective != "causal":
-            raise HfLongSeqError(
-                f"SPTConfig.both_directions is True, but objective is {self.objective!r}: set objective='causal'."
-            )
-        if self.mask_ratio is not None and not 0 < self.mask_ratio < 1:
-            raise HfLongSeqError(
-                f"SPTConfig.mask_ratio is {self.mask_ratio}: give a number between 0 and 1, both excluded."
-            )
-        if self.span_length < 1:
-            raise HfLongSeqError(f"SPTConfig.span_length is {self.span_length}: give a number of at least 1.")
-        if self.num_levels is not None and (self.num_levels < 0 or self.num_levels == 1):
-            raise HfLongSeqError(f"SPTConfig.num_levels is {self.num_levels}: give 0 (L1 loss) or at least 2 levels.")
+        convert(self.objective, OBJECTIVE, "SPTConfig.objective")
+        check_pretraining(self, "SPTConfig")
