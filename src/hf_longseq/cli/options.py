@@ -213,7 +213,7 @@ def _fields(section: str, full: bool, but: str | None = None) -> list[str]:
     return lines
 
 
-def _row(name: str, text: str, column: int = 24) -> list[str]:
+def _row(name: str, text: str, column: int = 31) -> list[str]:
     width = max(shutil.get_terminal_size().columns - 2, 60)
     head = f"  {name}".ljust(column)
     if len(head) > column:
