@@ -167,7 +167,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
             help="never: an unfinished run in output_dir is an error [auto: it is resumed]",
         ),
         parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb [none]"),
-        parser.add_argument("--trackio_space_id", metavar="NAME", help="Space that shows the runs of trackio, as me/runs"),
+        parser.add_argument("--trackio_space_id", metavar="NAME", help="Space of trackio's runs, as me/runs"),
         parser.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]"),
         parser.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]"),
     ]  # fmt: skip
