@@ -23,6 +23,11 @@ CACHE: dict[str, Checkpoint] = {}
 OPEN: dict[str, str] = {}  # the name of the checkpoint whose inputs a visitor sees, by the session of the page
 KEPT = 2
 CANVAS = (256, 256)
+# fonts of the visitor's own machine: those of the default theme come from another server
+THEME = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+# the label of a plot lies over it, and so above its title on a narrow screen: it gets a line of its own
+CSS = "#curves label, #kernels label { position: static; }"
+SPAN_COLOURS = ("#4c9be8", "#f2a65a", "#7bc47f", "#e57f84", "#b58ad6", "#d4b94e", "#63c5c9", "#c98bb9")
 
 
 def opened(name: str) -> Checkpoint:
@@ -65,8 +70,16 @@ def show_inputs(name: str, request: gr.Request):
         gr.update(visible=kind == "audio", value=None),
         gr.update(visible=checkpoint.restores and checkpoint.model.config.pretraining_objective == "masked"),
         gr.update(visible=bool(examples), choices=list(examples), value=None),
+        gr.update(interactive=kind == "image"),
         *(gr.update(visible=False) for _ in range(5)),  # the answers
     )
+
+
+def ready(name: str, text: str, sound):
+    """Predict waits for an input; a canvas may be drawn on at any time."""
+    kind = opened(name).kind
+    given = kind == "image" or (sound is not None if kind == "audio" else bool((text or "").strip()))
+    return gr.update(interactive=given)
 
 
 def on_canvas(picture: Image.Image) -> dict:
@@ -118,14 +131,20 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float, req
         gr.update(visible=answer.labels is not None, value=answer.labels),
         gr.update(visible=answer.text is not None, value=answer.text),
         gr.update(visible=answer.curves is not None, value=answer.curves and draw_answer(checkpoint, answer)),
-        gr.update(visible=answer.pieces is not None, value=answer.pieces),
+        gr.update(visible=answer.pieces is not None, value=answer.pieces, color_map=span_colours(answer)),
         gr.update(visible=bool(kernels), value=kernels and draw_kernels(title, kernels)),
     )
 
 
+def span_colours(answer: Answer) -> dict[str, str]:
+    """A colour for every label of a text's spans."""
+    labels = dict.fromkeys(label for _, label in answer.pieces or () if label)
+    return {label: SPAN_COLOURS[index % len(SPAN_COLOURS)] for index, label in enumerate(labels)}
+
+
 def draw_answer(checkpoint: Checkpoint, answer: Answer) -> Figure:
     """What was hidden and restored: curves, or pictures where positions are pixels."""
-    figure = Figure(figsize=(9, 3), layout="constrained")
+    figure = Figure(figsize=(6, 3), layout="constrained")
     if checkpoint.kind == "image" and len({len(curve) for curve in answer.curves.values()}) == 1:
         size = (checkpoint.processor.height, checkpoint.processor.width)
         if len(next(iter(answer.curves.values()))) == size[0] * size[1]:
@@ -164,12 +183,12 @@ def build(default: str) -> gr.Blocks:
     with gr.Blocks(title="hf-longseq") as page:
         gr.Markdown("# Long sequences\nOpen a checkpoint of hf-longseq: a repository of the Hub, or a folder.")
         with gr.Row():
-            name = gr.Textbox(default, label="Checkpoint", elem_id="checkpoint", scale=4)
+            name = gr.Textbox(default, label="Checkpoint", elem_id="checkpoint", max_lines=1, scale=4)
             open_button = gr.Button("Open", elem_id="open", scale=1)
         summary = gr.Markdown(elem_id="summary")
         example = gr.Radio(label="Examples", elem_id="examples", visible=False)
-        text = gr.Textbox(lines=4, visible=False, elem_id="text")
-        text_2 = gr.Textbox(lines=4, visible=False, elem_id="text-2")
+        text = gr.Textbox(lines=4, max_lines=8, visible=False, elem_id="text")
+        text_2 = gr.Textbox(lines=4, max_lines=8, visible=False, elem_id="text-2")
         file = gr.File(label="or a csv file", file_types=[".csv", ".tsv", ".txt"], visible=False, elem_id="file")
         picture = gr.ImageEditor(
             type="pil",
@@ -184,7 +203,7 @@ def build(default: str) -> gr.Blocks:
         )
         sound = gr.Audio(type="numpy", visible=False, label="Sound", elem_id="sound")
         share = gr.Slider(0.05, 0.95, 0.25, label="Share of positions to hide", visible=False, elem_id="share")
-        button = gr.Button("Predict", variant="primary", elem_id="predict")
+        button = gr.Button("Predict", variant="primary", elem_id="predict", interactive=False)
         labels = gr.Label(label="Prediction", visible=False, elem_id="labels")
         said = gr.Textbox(label="Prediction", visible=False, elem_id="said")
         curves = gr.Plot(label="Restored", visible=False, elem_id="curves")
@@ -192,7 +211,7 @@ def build(default: str) -> gr.Blocks:
         kernels = gr.Plot(label="How far each layer looks", visible=False, elem_id="kernels")
 
         outputs = [labels, said, curves, spans, kernels]
-        shown = [summary, text, text_2, file, picture, sound, share, example, *outputs]
+        shown = [summary, text, text_2, file, picture, sound, share, example, button, *outputs]
         inputs = [name, text, text_2, picture, sound, share]
         # every click counts, in its order, also while one is answered or the first checkpoint is opened
         button.click(predict, inputs, outputs, api_name="predict", trigger_mode="multiple")
@@ -200,6 +219,7 @@ def build(default: str) -> gr.Blocks:
         gr.on(opening, show_inputs, name, shown, api_name="open", trigger_mode="multiple")
         page.unload(close_page)
         example.change(take_example, [name, example], [text, text_2, picture, sound], api_name="example")
+        gr.on([text.change, sound.change], ready, [name, text, sound], button, api_visibility="private", queue=False)
         file.upload(read_file, file, text, api_visibility="private")
     return page
 
@@ -209,7 +229,11 @@ def main() -> None:
     parser.add_argument("checkpoint", nargs="?", default=DEFAULT, help="folder or repository that is open at first")
     parser.add_argument("--port", type=int, help="[7860, or the next one that is free]")
     options = parser.parse_args()
-    build(options.checkpoint).launch(server_port=options.port)
+    try:
+        examples_of(opened(options.checkpoint))  # so that the first visitor waits for neither
+    except gr.Error as error:
+        print(f"not opened: {error}")
+    build(options.checkpoint).launch(server_port=options.port, theme=THEME, css=CSS)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, A
 
 from hf_longseq import models
 from hf_longseq.data import byte_text
+from hf_longseq.escaping import markdown
 from hf_longseq.hub.pictures import learned_kernels
 from hf_longseq.hub.records import PROCESSOR_FILES
 from hf_longseq.training.span_answers import span_answers
@@ -34,6 +35,7 @@ WEIGHTS = r"model(-\d{5}-of-\d{5})?\.safetensors"
 TEXTS = ("config.json", "model.safetensors.index.json", *PROCESSOR_FILES)
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 NEW_TOKENS = 48
+SHOWN_LABELS = 10
 # Positions of the input over which attention is averaged.
 ATTENTION_POSITIONS = 512
 
@@ -68,9 +70,29 @@ class Checkpoint:
         direction = "bidirectional" if config.bidirectional else "causal"
         size = f"{config.num_hidden_layers} layers of {config.hidden_size} channels"
         return (
-            f"**{type(self.model).__name__}**: {size}, {direction}, {self.model.num_parameters():,} parameters; "
-            f"reads {READS[self.kind]}"
+            f"{self.task}\n\n**{type(self.model).__name__}**: {size}, {direction}, {self.model.num_parameters():,} "
+            f"parameters; reads {READS[self.kind]}"
         )
+
+    @property
+    def task(self) -> str:
+        """What to give and what comes back, in a sentence; names of labels may be a stranger's."""
+        config = self.model.config
+        names = [markdown(name) for name in list(config.id2label.values())[:SHOWN_LABELS]]
+        labels = ", ".join(names) + (", ..." if len(config.id2label) > SHOWN_LABELS else "")
+        given = GIVE[self.kind].replace("one", "two", 1) if self.pair else GIVE[self.kind]
+        if self.head == "ForSequenceClassification":
+            number = config.problem_type == "regression" or config.num_labels == 1
+            return f"{given}: the model answers with {'a number' if number else f'its class ({labels})'}."
+        if self.head == "ForTokenClassification":
+            what = "a number for every position" if config.problem_type == "regression" else f"spans ({labels})"
+            return f"{given}: the model answers with {what}."
+        if self.head == "ForCausalLM":
+            return f"{given}: the model continues it."
+        if self.restores:
+            causal = config.pretraining_objective == "causal" and self.head == "ForPreTraining"
+            return f"{given}: the model {'predicts each position from those before it' if causal else HIDDEN}."
+        return f"{given} with {self.processor.mask_token} where something is missing: the model fills the gaps."
 
 
 READS = {
@@ -80,6 +102,16 @@ READS = {
     "audio": "sound, sample by sample",
     "series": "series of numbers",
 }
+
+
+GIVE = {
+    "text": "Write one text",
+    "ids": "Write one list of token ids",
+    "image": "Draw or choose one picture",
+    "audio": "Record or choose one sound",
+    "series": "Write or upload one series",
+}
+HIDDEN = "sees it with some positions hidden, and restores them"
 
 
 @dataclass

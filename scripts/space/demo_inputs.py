@@ -12,10 +12,13 @@ from PIL import Image, ImageDraw
 
 from demo_checkpoint import Checkpoint
 from hf_longseq import load_task
+from hf_longseq.data import genomes
 from hf_longseq.models.feature_extraction_longseq import resample
 
 SPOKEN = 6
 PLAYED_RATE = 8000  # browsers play nothing below 3 kHz; the checkpoint's own processor brings it back
+# from the embedded genome: the third base of the start codon in the middle is hidden
+GENE = "TGCGGTCGTGTTGCGGTGCAACAGAAGGGCGGAGTGAAGAAACGGTGCGGCTGGCTTCGGGATCAT{mask}ATTTCAGAGGATCAACTGAAGCGCATCGCCGC"
 LISTOPS = "[MAX 4 3 [MIN 2 3 ] 1 0 [MEDIAN 1 5 8 9 2 ] ]"
 
 
@@ -44,6 +47,8 @@ def examples_of(checkpoint: Checkpoint) -> dict[str, Any]:
 def _texts(tokenizer, head: str) -> dict[str, str]:
     if tokenizer.convert_tokens_to_ids("[MAX") not in (None, tokenizer.unk_token_id):
         return {"an expression": LISTOPS}
+    if len(tokenizer) == len(genomes.VOCABULARY):
+        return {"where a gene begins": GENE.format(mask=tokenizer.mask_token if head == "ForMaskedLM" else "G")}
     if head == "ForMaskedLM":
         return {"holes": f"a long s{tokenizer.mask_token}quence of {tokenizer.mask_token}ytes"}
     return {"praise": "a film of rare grace, and not a minute too long", "blame": "two hours that nobody gives back"}

@@ -1,5 +1,8 @@
+import re
+
 import pytest
 
+from hf_longseq.cli.main import main
 from hf_longseq.cli.options import (
     Parser,
     add_recipe_options,
@@ -10,6 +13,7 @@ from hf_longseq.cli.options import (
 )
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
+from hf_longseq.training.arguments import SECTIONS, section_options
 from hf_longseq.training.build import training_arguments
 from hf_longseq.training.recipe import Recipe
 
@@ -55,6 +59,22 @@ def test_lists_may_be_separated_by_spaces_or_commas():
     assert integers(["0", "1,2"], "seeds") == [0, 1, 2]
     with pytest.raises(HfLongSeqError, match="seeds is 'x'"):
         integers(["x"], "seeds")
+
+
+def test_help_fits_two_screens_and_help_all_says_every_option_once(capsys):
+    pages = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main(["spt", option])
+        pages[option] = capsys.readouterr().out
+    assert len(pages["--help"].splitlines()) <= 80
+    assert "--help-all" in pages["--help"] and "warmup_steps" not in pages["--help"]
+    for section in ("data", "finetune", "pretrain"):
+        for field in section_options(SECTIONS[section]):
+            assert len(re.findall(rf"^  {field.name}\b", pages["--help-all"], re.MULTILINE)) == 1, field.name
+    for option in ("--resume", "--label_column", "--num_processes"):
+        assert option in pages["--help-all"] and option not in pages["--help"]
+    assert "phases: --{pretrain,finetune,scratch}.FIELD" in pages["--help"]
 
 
 def test_what_is_said_of_one_phase_wins_over_what_is_said_of_all(tmp_path):

@@ -69,6 +69,7 @@ def test_a_recipe_does_both_phases(tmp_path):
     run_python(small, tmp_path)
 
 
+TRAINING = ("pretrain", "finetune", "spt", "compare")
 COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("hf-longseq")]
 
 
@@ -77,7 +78,10 @@ def test_every_option_of_a_shown_command_exists(line):
     """`--help` of the command knows every option; the commands themselves run in tests/cli."""
     words = shlex.split(line, comments=True)
     result = subprocess.run(
-        [sys.executable, "-m", "hf_longseq", words[1], "--help"], capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-m", "hf_longseq", words[1], "--help-all" if words[1] in TRAINING else "--help"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
     )
     assert result.returncode == 0, result.stderr
     for word in words[2:]:

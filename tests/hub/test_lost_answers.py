@@ -55,13 +55,13 @@ def test_a_commit_whose_answer_is_lost_is_a_publication(hub, api, folder, revisi
 
 
 def test_a_repository_that_was_only_just_created_is_said_to_be_empty(hub, api, folder):
-    assert "tester/model was created and is empty: give the command again" in said(
+    assert "tester/model was created and is empty: rerun the command" in said(
         api, folder, Fault(*COMMIT, "cut"), hub=hub
     )
     assert set(hub.repo(NAME).files) == {".gitattributes"}
-    assert "was not changed: give the command again" in said(api, folder, Fault(*COMMIT, "cut"), hub=hub)
+    assert "was not changed: rerun the command" in said(api, folder, Fault(*COMMIT, "cut"), hub=hub)
     branch = said(api, folder, Fault(*COMMIT, 500), revision="work", hub=hub)
-    assert "was not changed (apart from the branch work, which may be new): give the command again" in branch
+    assert "was not changed (apart from the branch work, which may be new): rerun the command" in branch
     publish(api, folder)
     assert "README.md" in hub.repo(NAME).files
 
@@ -73,7 +73,7 @@ def test_a_repository_whose_creation_is_lost_is_there(hub, api, folder):
 
 
 def test_a_repository_that_was_not_created_is_said_not_to_be(hub, api, folder):
-    assert "tester/model was not created: give the command again" in said(api, folder, Fault(*CREATE, "cut"), hub=hub)
+    assert "tester/model was not created: rerun the command" in said(api, folder, Fault(*CREATE, "cut"), hub=hub)
     assert not hub.repos
 
 
@@ -86,7 +86,7 @@ def test_what_nobody_can_say_is_not_said(hub, api, folder):
     (folder / "README.md").write_text("and again")
     both = (Fault(*COMMIT, "lost"), Fault(*INFO, 500, times=99, skip=asked))
     message = said(api, folder, *both, hub=hub)
-    assert "may hold the new files or the old ones: give the command again" in message
+    assert "may hold the new files or the old ones: rerun the command" in message
     assert "was not changed" not in message
     creation = said(api, folder, Fault(*CREATE, "lost"), Fault(*INFO, 500, times=99), hub=hub)
     assert "was not changed" in creation  # not even asked for: the repository is there

@@ -103,7 +103,7 @@ def test_failures_in_mid_upload_change_nothing_and_the_command_can_be_repeated(h
     assert "answered 500" in error_of(publish(hub, tmp_path, *words))  # the cut upload was taken up by the client
     assert set(hub.repo(REPO).files) == {".gitattributes"}
     hub.faults = [Fault("POST", "/commit/", "cut")]
-    assert "give the command again" in error_of(publish(hub, tmp_path, *words))
+    assert "rerun the command" in error_of(publish(hub, tmp_path, *words))
     assert set(hub.repo(REPO).files) == {".gitattributes"}
     answer(publish(hub, tmp_path, *words))
     torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A finished training command that is given again answers at once, from what it printed the first time.
+"""A finished training command that is rerun answers at once, from what it printed the first time.
 
 Beside the result lies `.answer.json`: the words of the command, the version, and size and time of every file that the
 command read or wrote. While all of these are as they were, the run would find itself finished, and its words are

@@ -74,8 +74,8 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
         number, failure = error.get_first_failure()
         if failure.exitcode < 0:
             print(
-                f"hf-longseq: error: process {number} was ended by signal {-failure.exitcode} (out of memory?); give "
-                "the same command again to go on from the last checkpoint.",
+                f"hf-longseq: error: process {number} was ended by signal {-failure.exitcode} (out of memory?); "
+                "rerun the command to resume from the last checkpoint.",
                 file=sys.stderr,
             )
         return failure.exitcode if failure.exitcode > 0 else 1

@@ -7,7 +7,7 @@ import os
 import sys
 
 from hf_longseq.cli import finished, launch
-from hf_longseq.cli.options import with_output_dir
+from hf_longseq.cli.options import normalise, with_output_dir
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.version import __version__
 
@@ -86,7 +86,7 @@ def _sentence(error: Exception) -> str | None:
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
     module = importlib.import_module(f"hf_longseq.cli.{command}")
-    if command not in finished.COMMANDS or {"-h", "--help"} & set(words):
+    if command not in finished.COMMANDS or {"-h", "--help", "--help_all"} & set(normalise(words)):
         module.run(words)
         return 0
     words, number, configuration = launch.take_options(command, with_output_dir(command, words))

@@ -9,8 +9,11 @@ after an option that takes a list may be separated by spaces or commas.
 import argparse
 import os
 import re
+import shutil
 import sys
+import textwrap
 import typing
+from collections.abc import Callable
 from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
@@ -22,10 +25,26 @@ from hf_longseq.version import __version__
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are ours, and which suggests what a mistyped option may have meant."""
+    """An argument parser whose errors are ours, and which suggests what a mistyped option may have meant.
+
+    Options in `rare` and what `sections` says beyond the usual fields are shown by `--help-all` alone.
+    """
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, usage=f"{kwargs['prog']} [options]", **kwargs)
+        self.rare: list[argparse.Action] = []
+        self.sections: Callable[[bool], str] = lambda full: ""
+        self.full = False
+
+    def format_help(self) -> str:
+        """Help, short unless `full`."""
+        told = [action.help for action in self.rare]
+        for action in () if self.full else self.rare:
+            action.help = argparse.SUPPRESS
+        text = super().format_help() + self.sections(self.full)
+        for action, help in zip(self.rare, told, strict=True):
+            action.help = help
+        return text
 
     def error(self, message: str):
         raise HfLongSeqError(f"{message}; see `{self.prog} --help`.")
@@ -39,6 +58,15 @@ class Parser(argparse.ArgumentParser):
                 f"unknown option {rest[0]}{did_you_mean(rest[0], options)}; see `{self.prog} --help`."
             )
         return known
+
+
+class HelpAll(argparse.Action):
+    """`--help-all`: every option."""
+
+    def __call__(self, parser, *_):
+        parser.full = True
+        parser.print_help()
+        parser.exit()
 
 
 def normalise(argv: list[str]) -> list[str]:
@@ -114,73 +142,83 @@ OWN_DATA = {
 }
 
 
+# Fields of the sections that `--help` shows.
+USUAL = {
+    "num_train_examples", "pretrain_inputs", "max_steps", "num_train_epochs", "learning_rate", "global_batch_size",
+    "objective", "mask_ratio",
+}  # fmt: skip
+
+
 def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
-    """Add what the training commands share, and list the options of the sections for `--help`."""
+    """Add what the training commands share, and describe the options of the sections for `--help`."""
+    parser.add_argument("--help_all", action=HelpAll, nargs=0, help="every option")
     parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
-    parser.add_argument("--task", help="as --data.task")
-    parser.add_argument("--arch", nargs="+", help="as --model.arch")
-    parser.add_argument(
-        "--output_dir",
-        help="folder for the result; resumes an unfinished run in it [runs/COMMAND-NAME]",
-        required=True,
-    )
-    parser.add_argument("--train_fraction", help="as --data.train_fraction: share of the labels used")
+    parser.add_argument("--task", help="task, see `hf-longseq tasks`")
+    parser.add_argument("--data", metavar="SOURCE", help="own csv, jsonl, parquet, npy, npz, folder, or Hub id")
+    parser.add_argument("--arch", nargs="+", help="s4, dlr, transformer, lru, s5, mega, hf:NAME")
+    parser.add_argument("--output_dir", required=True, help="folder of the result; resumes a run [runs/COMMAND-NAME]")
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
     parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
-    parser.add_argument(
-        "--resume",
-        choices=("auto", "never"),
-        default="auto",
-        help="never: an unfinished run in output_dir is an error [auto: it is resumed]",
-    )
-    parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb, for every phase [none]")
-    parser.add_argument("--trackio_space_id", metavar="NAME", help="Space that shows the runs of trackio, as me/runs")
-    several = parser.add_argument_group("several GPUs: pretrain, finetune, spt (machines: docs/launching.md)")
-    several.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]")
-    several.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]")
-    own = parser.add_argument_group("your own data (task own-data)")
-    own.add_argument(
-        "--data",
-        metavar="SOURCE",
-        help="csv, tsv, jsonl, parquet, npy, npz, folder, or Hub id; --recipe then lends its model and phases",
-    )
+    rare = [
+        parser.add_argument("--train_fraction", metavar="SHARE", help="as --data.train_fraction: share of the labels"),
+        parser.add_argument(
+            "--resume", choices=("auto", "never"), default="auto",
+            help="never: an unfinished run in output_dir is an error [auto: it is resumed]",
+        ),
+        parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb [none]"),
+        parser.add_argument("--trackio_space_id", metavar="NAME", help="Space of trackio's runs, as me/runs"),
+        parser.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]"),
+        parser.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]"),
+    ]  # fmt: skip
+    own = parser.add_argument_group("columns and kind of --data, found by their names and content unless given")
     for name, text in OWN_DATA.items():
-        own.add_argument(f"--{name}", metavar="VALUE", help=text)
-    own.add_argument("--unlabelled", metavar="SOURCE", help="more inputs, for pretraining, beside any task")
-    model = parser.add_argument_group("model section", "fields of the architecture's configuration class")
-    example = "for example --model.hidden_size 64, or for one architecture of several: --model.s4.state_size 32"
-    model.add_argument("--model.FIELD", metavar="VALUE", help=example)
-    data = parser.add_argument_group("data section")
-    _list_options(data, "data")
-    data.add_argument(
-        "--data.OPTION", metavar="VALUE", help="option of the task's loader, see `hf-longseq tasks show TASK`"
-    )
-    for phase in phases:
-        title = (
-            "scratch section (overrides of finetune without pretraining)" if phase == "scratch" else f"{phase} section"
-        )
-        group = parser.add_argument_group(title)
-        if phase == "scratch":
-            group.add_argument("--scratch.NAME", metavar="VALUE", help="as in the finetune section")
-        else:
-            _list_options(group, phase)
-            group.add_argument(
-                f"--{phase}.FIELD", metavar="VALUE", help="any other field of transformers' TrainingArguments"
-            )
+        rare.append(own.add_argument(f"--{name}", metavar="VALUE", help=text))
+    rare.append(own.add_argument("--unlabelled", metavar="SOURCE", help="more inputs, for pretraining, for any task"))
+    parser.rare += rare
+    parser.sections = lambda full: sections_help(phases, full)
 
 
-def _list_options(group, section: str) -> None:
-    section_class = SECTIONS[section]
-    kinds = typing.get_type_hints(section_class)
-    for field in section_options(section_class):
-        default = "" if field.default is None else f" [{field.default}]"
-        choices = typing.get_args(kinds[field.name]) if typing.get_origin(kinds[field.name]) is typing.Literal else ()
-        group.add_argument(
-            f"--{section}.{field.name}",
-            metavar="|".join(map(str, choices)) or "VALUE",
-            help=f"{field.metadata['help']}{default}".replace("%", "%%"),
-        )
+def sections_help(phases: tuple[str, ...], full: bool) -> str:
+    """The options of the sections of a recipe, as lines under one heading for all phases."""
+    several = f"--{{{','.join(phases)}}}" if len(phases) > 1 else f"--{phases[0]}"
+    lines = [
+        "model: --model.FIELD, a field of the architecture's configuration",
+        *_row("hidden_size 64", "for example; of one architecture of several: --model.s4.state_size 32"),
+        "",
+        "data: --data.OPTION",
+        *_fields("data", full),
+        *_row("OPTION", "of the task's loader, see `hf-longseq tasks show TASK`"),
+        "",
+        f"phases: {several}.FIELD",
+    ]
+    lines += _fields("finetune", full)
+    lines += _row("FIELD", "any field of transformers' TrainingArguments") if full else []
+    if "pretrain" in phases:
+        lines += ["", "pretraining: --pretrain.FIELD", *_fields("pretrain", full, but="finetune")]
+    lines += [] if full else ["", "More options: --help-all"]
+    return "\n".join(["", *lines, ""])
+
+
+def _fields(section: str, full: bool, but: str | None = None) -> list[str]:
+    """A row for each field of a section, with its choices and default; without those of another section."""
+    lines, kinds = [], typing.get_type_hints(SECTIONS[section])
+    others = {field.name for field in section_options(SECTIONS[but])} if but else set()
+    for field in section_options(SECTIONS[section]):
+        if field.name not in others and (full or field.name in USUAL):
+            kind = kinds[field.name]
+            choices = f" ({', '.join(typing.get_args(kind))})" if typing.get_origin(kind) is typing.Literal else ""
+            default = "" if field.default in (None, "") else f" [{field.default}]"
+            lines += _row(field.name, f"{field.metadata['help']}{choices}{default}")
+    return lines
+
+
+def _row(name: str, text: str, column: int = 31) -> list[str]:
+    width = max(shutil.get_terminal_size().columns - 2, 60)
+    head = f"  {name}".ljust(column)
+    if len(head) > column:
+        return [head, *textwrap.wrap(text, width, initial_indent=" " * column, subsequent_indent=" " * column)]
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * column)
 
 
 def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:

@@ -14,7 +14,6 @@ def run(argv: list[str]) -> None:
     parser.add_argument("name", nargs="?", help="task to show or to publish")
     parser.add_argument("--examples", type=int, help="examples to show [3 if they need no download, else 0]")
     parser.add_argument("--out", help="draw pictures or series into this .png file")
-    parser.add_argument("--markdown", action="store_true", help="print the task's page of the documentation")
     to_hub = parser.add_argument_group("publish")
     to_hub.add_argument("--repo_id", help="organisation/name of the data set")
     to_hub.add_argument("--private", action="store_true", help="make a new repository private; refuse a public one")
@@ -36,11 +35,6 @@ def run(argv: list[str]) -> None:
         raise HfLongSeqError(
             f"there is no task {options.name!r}{did_you_mean(options.name, TASKS)}: known: {', '.join(TASKS)}."
         )
-    if options.markdown:
-        from hf_longseq.analysis.task_pages import task_page
-
-        print(task_page(options.name), end="")
-        return
     from hf_longseq.training.recipe import loader_options
 
     given = loader_options(options.name, overrides.get("data", {}))

@@ -121,7 +121,7 @@ def sections(
         try:
             figures = report_figures(results, means, rows)
         except ImportError:
-            lacks = "no pictures: matplotlib is missing (pip install 'hf-longseq[plot]'), then give the command again"
+            lacks = "no pictures: matplotlib is missing (pip install 'hf-longseq[plot]'), then rerun the command"
         parts = [Section("Gains", [*READING, _significant(found)], figures=figures.get("", []))]
         for name in dict.fromkeys(means["name"]):
             drawn = {figure.name.split("-")[0]: figure for figure in figures.get(name, [])}

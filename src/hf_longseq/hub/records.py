@@ -140,7 +140,7 @@ def _record(folder: Path, name: str) -> Any:
     try:
         return run_folder.read_json(path)
     except ValueError:
-        raise HfLongSeqError(f"{path} is no JSON: restore it, or run the command again with --overwrite.") from None
+        raise HfLongSeqError(f"{path} is no JSON: restore it, or rerun the command with --overwrite.") from None
 
 
 def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:

@@ -202,7 +202,7 @@ def _commit_made(
     Raises:
         HfLongSeqError: If nobody can say, or the branch holds other files than before and than these.
     """
-    again = "give the command again, which writes only what is missing"
+    again = "rerun the command, which writes only what is missing"
     try:
         after = api.repo_info(repo_id, revision=revision, repo_type=kind).sha
         found = api.get_paths_info(repo_id, list(paths), revision=after, repo_type=kind)
@@ -262,7 +262,7 @@ def said_in_one_sentence(repo_id: str, api: HfApi, state: str = Told.state) -> I
             raise HfLongSeqError(_refusal(repo_id, api, cause, told.state)) from error
         raise HfLongSeqError(
             f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} {told.state}: "
-            "give the command again."
+            "rerun the command."
         ) from error
     except (ValueError, KeyError) as error:  # of the client: files that the server refuses, answers it cannot read
         reason = " ".join(str(error).split())[:300].rstrip(".")
@@ -280,5 +280,5 @@ def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError, state: str) -> str
             f"the access token may not write to {repo_id}{because}: use a token with write access to that namespace."
         )
     if status >= 500 or status in (408, 412, 429):
-        return f"{api.endpoint} answered {status}{because} and {repo_id} {state}: give the command again later."
+        return f"{api.endpoint} answered {status}{because} and {repo_id} {state}: rerun the command later."
     return f"{api.endpoint} refused {repo_id} with status {status}{because}; {repo_id} {state}."
