@@ -24,7 +24,7 @@ run_gene-starts-controls() {
     gene_starts --arch $controls --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"
 }
 
-tones() { compare --recipe demo --grid lr=1e-3,3e-3,6e-3 "$@"; }
+tones() { compare --recipe spoken-tones-100 --grid lr=1e-3,3e-3,6e-3 "$@"; }
 run_tones-controls() { tones --arch $controls "$@"; }
 # two protocols: pretraining reads all inputs, or those of the labelled subset; twenty seeds, for subsets differ much
 run_tones() {

@@ -94,7 +94,7 @@ def test_a_recipe_of_the_paper_has_settings_from_scratch_or_says_that_there_are_
     assert yaml.safe_load(text)["scratch"] or "scratch: {}  # as fine-tuning" in text
 
 
-@pytest.mark.parametrize("name", ("demo", "gene-starts", "listops-tiny", "pathfinder-16", "smnist"))
+@pytest.mark.parametrize("name", ("demo", "spoken-tones-100", "listops-tiny", "pathfinder-16", "smnist"))
 def test_state_space_parameters_have_the_papers_rate_in_the_recipes_of_the_evidence(name):
     for arch, rate in {"s4": 1e-3, "dlr": 1e-4}.items():
         recipe = Recipe.load(name, arch=arch)
@@ -184,7 +184,7 @@ def test_it_steps_through_both_phases_at_toy_size(name, objective, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ("demo", "gene-starts", "listops-tiny", "listops/transformer", "listops/mega", "spoken-tones/s4")
+    "name", ("demo", "spoken-tones-100", "listops-tiny", "listops/transformer", "listops/mega", "spoken-tones/s4")
 )
 def test_it_runs_from_its_data_to_a_score(name, tmp_path):
     limits = {phase: {"max_steps": 1} for phase in ("pretrain", "finetune")}
