@@ -1,12 +1,15 @@
 """What is shipped: a wheel with everything the package reads, and a site without broken links."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from hf_longseq.version import __version__
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,13 +32,20 @@ def test_the_wheel_holds_what_the_package_reads_and_nothing_of_the_repository(wh
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"hf_longseq"}
 
 
-def test_the_wheel_alone_answers_help_and_lists_its_recipes(wheel, tmp_path):
+def test_the_wheel_alone_answers_help_lists_its_recipes_and_trains(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-    for words in (["--help"], ["recipes", "list"]):
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "HF_LONGSEQ_CACHE": str(tmp_path / "cache")}
+    trial = ["spt", "--task", "listops", "--tiny", "--max_steps", "2", "--output_dir", "trial"]
+    for words in (["--help"], ["recipes", "list"], trial):
         command = [sys.executable, "-m", "hf_longseq", *words]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
         assert done.returncode == 0 and done.stdout.strip(), done.stderr[-2000:]
+    assert (tmp_path / "trial" / "best" / "model.safetensors").is_file()
+
+
+def test_the_version_has_its_section_in_the_change_log():
+    first = re.search(r"^## (\S+) \((.+)\)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    assert first[1] == __version__ and re.fullmatch(r"\d{4}-\d\d-\d\d|unreleased", first[2])
 
 
 def test_the_site_has_no_broken_link():
