@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import DatasetDict, Features, Value
 
-from hf_longseq.data.converted import fingerprint, load_converted, sequence_array, sequence_feature
+from hf_longseq.data.columns import sequence_feature
+from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -50,13 +50,7 @@ def load(
         for name, chosen in _split(list(windows), split, in_train_file).items():
             for start in range(0, len(chosen), CHUNK):
                 some = chosen[start : start + CHUNK]
-                yield (
-                    name,
-                    {
-                        "input_values": sequence_array([windows[i] for i in some], "float32"),
-                        "labels": pa.array([targets[i] for i in some], pa.float32()),
-                    },
-                )
+                yield name, {"input_values": [windows[i] for i in some], "labels": [targets[i] for i in some]}
 
     depends_on = {"version": 1, "target": target, "split": split, "files": fingerprint(files)}
     splits = load_converted(f"bidmc-{target.lower()}", depends_on, FEATURES, chunks, cache_dir)

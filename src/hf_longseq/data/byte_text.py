@@ -3,9 +3,7 @@
 """Text as bytes: four special ids, then the 256 byte values."""
 
 import numpy as np
-import pyarrow as pa
 
-from hf_longseq.data.converted import sequence_array
 from hf_longseq.errors import HfLongSeqError
 
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
@@ -30,11 +28,6 @@ def decode(ids) -> str:
     """The text of ids, without special ones; bytes that are no text become replacement characters."""
     ids = np.asarray(ids)
     return (ids[ids >= BYTE_ID] - BYTE_ID).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
-
-
-def encode_column(texts: list, max_length: int) -> pa.Array:
-    """A column of ids from many texts."""
-    return sequence_array([encode(text, max_length) for text in texts], "int32")
 
 
 def check_max_length(max_length: int) -> None:

@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-from datasets import Array2D, DatasetDict, Features, List, Value
+from datasets import DatasetDict, Features
 
+from hf_longseq.data.columns import Columns, as_table
 from hf_longseq.data.generate import MANIFEST, read_folder
 from hf_longseq.data.task import cache_directory
 from hf_longseq.errors import HfLongSeqError
 
 SPLITS = ("train", "validation", "test")
 
-# A function that yields (split, columns of some rows).
-Chunks = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
+# A function that yields (split, columns of some rows, as `as_table` takes them).
+Chunks = Callable[[], Iterator[tuple[str, Columns]]]
 
 
 def load_converted(
@@ -56,26 +55,6 @@ def fingerprint(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     return [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
-def sequence_feature(dtype: str, num_channels: int = 1) -> List | Array2D:
-    """Column type of sequences: a list for one channel, else an array (length, channels).
-
-    A list of lists would say the same, but takes a hundred times longer to read.
-    """
-    return List(Value(dtype)) if num_channels == 1 else Array2D((None, num_channels), dtype)
-
-
-def sequence_array(rows: list[np.ndarray], dtype: str) -> pa.Array:
-    """Column from sequences of any lengths: (L,) each, or (L, C) each."""
-    offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int32)
-    flat = np.concatenate(rows)
-    values = pa.array(flat.reshape(-1), Value(dtype).pa_type)
-    if flat.ndim == 1:
-        return pa.ListArray.from_arrays(pa.array(offsets), values)
-    starts = np.arange(len(flat) + 1, dtype=np.int32) * flat.shape[1]
-    storage = pa.ListArray.from_arrays(pa.array(offsets), pa.ListArray.from_arrays(pa.array(starts), values))
-    return pa.ExtensionArray.from_storage(Array2D((None, flat.shape[1]), dtype)(), storage)
-
-
 def _convert(folder: Path, description: dict, features: Features, chunks: Chunks, splits: Sequence[str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
@@ -91,7 +70,7 @@ def _convert(folder: Path, description: dict, features: Features, chunks: Chunks
                 path = temporary / f"{split}-00000-of-00001.parquet"
                 writers[split] = pq.ParquetWriter(path, kept.arrow_schema, compression="zstd")
                 rows[split] = 0
-            table = pa.table({column: columns[column] for column in kept}, schema=kept.arrow_schema)
+            table = as_table(columns, kept)
             writers[split].write_table(table, row_group_size=1000)
             rows[split] += len(table)
         for writer in writers.values():

@@ -19,7 +19,7 @@ import numpy as np
 from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import gene_starts, genomes
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -50,8 +50,7 @@ def load(
         whole = genomes.load_genome(genome, data_dir)
         for split in SPLITS:
             for ids_BL, labels_BL in windows(whole, split, length):
-                labels = sequence_array(list(labels_BL), "int16")
-                yield split, {"input_ids": sequence_array(list(ids_BL), "int32"), "labels": labels}
+                yield split, {"input_ids": ids_BL, "labels": labels_BL}
 
     depends_on = {"version": 1, "length": length, "files": fingerprint([file])}
     features = Features({"input_ids": List(Value("int32")), "labels": List(Value("int16"))})

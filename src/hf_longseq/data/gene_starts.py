@@ -22,11 +22,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -168,6 +167,5 @@ def _columns(
     """Rows of a split, some at a time."""
     for start in range(0, len(centres), CHUNK):
         some = slice(start, start + CHUNK)
-        ids_BL = genomes.windows(genome, centres[some], strands[some], length)
-        columns = {"input_ids": sequence_array(list(ids_BL), "int32")}
-        yield split, columns if labels is None else columns | {"labels": pa.array(labels[some], pa.int64())}
+        columns = {"input_ids": genomes.windows(genome, centres[some], strands[some], length)}
+        yield split, columns if labels is None else columns | {"labels": labels[some]}

@@ -28,6 +28,7 @@ from datasets import Dataset, DatasetDict, Features
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
+from hf_longseq.data.columns import Columns, as_table
 from hf_longseq.data.task import cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -35,7 +36,7 @@ MANIFEST = "manifest.json"
 MAX_REDRAWS = 1000
 
 # (parameters, seed, example numbers, draw) -> columns; draw > 0 asks for other examples under the same numbers.
-RowMaker = Callable[[dict[str, Any], int, Sequence[int], int], dict[str, pa.Array]]
+RowMaker = Callable[[dict[str, Any], int, Sequence[int], int], Columns]
 
 
 @dataclass(frozen=True)
@@ -226,8 +227,7 @@ def _write_file(task: GeneratedTask, folder: Path, name: str) -> tuple[str, dict
 
 
 def _make_table(task: GeneratedTask, numbers: Sequence[int], draw: int) -> pa.Table:
-    columns = task.make_rows(task.parameters, task.seed, numbers, draw)
-    return pa.table(columns, schema=task.features.arrow_schema)
+    return as_table(task.make_rows(task.parameters, task.seed, numbers, draw), task.features)
 
 
 def _write_parquet(path: Path, table: pa.Table) -> dict:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_longseq.data.converted import sequence_feature
+from hf_longseq.data.columns import sequence_feature
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
 IGNORE = -100

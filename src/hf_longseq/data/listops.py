@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
+from hf_longseq.data.columns import Columns
 from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LISTOPS_FILES, LraRelease, listops_rows
@@ -123,20 +123,12 @@ def listops_task(
     )
 
 
-def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> dict[str, pa.Array]:
+def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> Columns:
     """Rows with the given numbers: `input_ids` with the end-of-sequence token, and `labels`."""
-    ids: list[int] = []
-    offsets, labels = [0], []
-    for number in numbers:
-        # Python hashes a seed string with SHA-512: streams of different examples do not overlap.
-        example, value = draw_example(random.Random(f"listops/{seed}/{number}/{draw}"), **parameters)
-        ids += example
-        offsets.append(len(ids))
-        labels.append(value)
-    return {
-        "input_ids": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(np.array(ids, dtype=np.int32))),
-        "labels": pa.array(labels, pa.int64()),
-    }
+    # Python hashes a seed string with SHA-512: streams of different examples do not overlap.
+    generators = (random.Random(f"listops/{seed}/{number}/{draw}") for number in numbers)
+    ids, labels = zip(*(draw_example(generator, **parameters) for generator in generators), strict=True)
+    return {"input_ids": [np.array(example, np.int32) for example in ids], "labels": labels}
 
 
 class _TooLong(Exception):

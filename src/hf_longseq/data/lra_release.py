@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.archives import open_archive, readable
+from hf_longseq.data.columns import Columns
 from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.pixels import pixel_columns
 from hf_longseq.data.task import MissingDataError
@@ -115,30 +115,30 @@ class LraRelease:
                     yield (member.name if names is None else name), archive.extractfile(member)
 
 
-def _rows(release: LraRelease, files: dict[str, str], parse: Callable, columns: Callable) -> Iterator[tuple]:
+def _rows(
+    release: LraRelease, files: dict[str, str], parse: Callable, names: tuple[str, ...]
+) -> Iterator[tuple[str, Columns]]:
     """(split, columns of up to `CHUNK` rows) of text files; `parse` may skip a line by returning None."""
     split_of = {name: split for split, name in files.items()}
     rows: list = []
     current = ""
     for name, number, line in release.lines(files.values()):
         if rows and (name != current or len(rows) == CHUNK):
-            yield split_of[current], columns(rows)
+            yield split_of[current], dict(zip(names, zip(*rows, strict=True), strict=True))
             rows = []
         current = name
         row = parse(name, number, line)
         if row is not None:
             rows.append(row)
     if rows:
-        yield split_of[current], columns(rows)
+        yield split_of[current], dict(zip(names, zip(*rows, strict=True), strict=True))
 
 
-def listops_rows(
-    release: LraRelease, vocabulary: tuple[str, ...], max_length: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def listops_rows(release: LraRelease, vocabulary: tuple[str, ...], max_length: int) -> Iterator[tuple[str, Columns]]:
     """Columns of ListOps from its tsv files: parentheses dropped, brackets closed by X, end-of-sequence added."""
     ids = {symbol: index for index, symbol in enumerate(vocabulary)} | {"]": vocabulary.index("X")}
 
-    def parse(name: str, number: int, line: str) -> tuple[list[int], int] | None:
+    def parse(name: str, number: int, line: str) -> tuple[np.ndarray, int] | None:
         source, label = _fields(line, 2, name, number)
         if number == 1 and source == "Source":
             return None
@@ -147,37 +147,24 @@ def listops_rows(
         if unknown is not None or not label.isdigit() or int(label) > 9:
             what = f"symbol {unknown!r}" if unknown is not None else f"label {label!r}"
             raise HfLongSeqError(f"{name}, row {number}, holds {what}: it is not the released ListOps file.")
-        return [ids[symbol] for symbol in symbols][: max_length - 1] + [vocabulary.index("[EOS]")], int(label)
+        kept = [ids[symbol] for symbol in symbols][: max_length - 1]
+        return np.array([*kept, vocabulary.index("[EOS]")]), int(label)
 
-    def columns(rows: list[tuple[list[int], int]]) -> dict[str, pa.Array]:
-        return {
-            "input_ids": pa.array([ids for ids, _ in rows], pa.list_(pa.int32())),
-            "labels": pa.array([label for _, label in rows], pa.int64()),
-        }
-
-    return _rows(release, LISTOPS_FILES, parse, columns)
+    return _rows(release, LISTOPS_FILES, parse, ("input_ids", "labels"))
 
 
-def aan_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def aan_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, Columns]]:
     """Columns of Retrieval from its tsv files (label, two ids, two texts; quotes mean nothing)."""
 
-    def parse(name: str, number: int, line: str) -> tuple[str, str, int]:
+    def parse(name: str, number: int, line: str) -> tuple[np.ndarray, np.ndarray, int]:
         label, _, _, first, second = _fields(line, 5, name, number)
         if label not in ("0", "1", "0.0", "1.0"):
             raise HfLongSeqError(f"{name}, row {number}, has label {label!r}: expected 0 or 1.")
         if not first or not second:
             raise HfLongSeqError(f"{name}, row {number}, has an empty document: remove the row.")
-        # Only what is kept, for documents have some 30 kB.
-        return first[:max_length], second[:max_length], int(float(label))
+        return byte_text.encode(first, max_length), byte_text.encode(second, max_length), int(float(label))
 
-    def columns(rows: list[tuple[str, str, int]]) -> dict[str, pa.Array]:
-        return {
-            "input_ids": byte_text.encode_column([row[0] for row in rows], max_length),
-            "input_ids_2": byte_text.encode_column([row[1] for row in rows], max_length),
-            "labels": pa.array([row[2] for row in rows], pa.int64()),
-        }
-
-    return _rows(release, AAN_FILES, parse, columns)
+    return _rows(release, AAN_FILES, parse, ("input_ids", "input_ids_2", "labels"))
 
 
 def pathfinder_folder(size: int, contour_length: int) -> str:
@@ -185,7 +172,7 @@ def pathfinder_folder(size: int, contour_length: int) -> str:
     return f"pathfinder{size}/" + ("curv_baseline" if contour_length == 6 else f"curv_contour_length_{contour_length}")
 
 
-def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iterator[tuple[str, Columns]]:
     """Columns of Pathfinder in the split of the published results: shuffled by torch with seed 42, cut 80/10/10."""
     folder = pathfinder_folder(size, contour_length)
     pictures: dict[str, bytes] = {}

@@ -23,12 +23,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, Value
 from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted, sequence_array, sequence_feature
+from hf_longseq.data.columns import sequence_feature
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
 from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
@@ -406,23 +406,21 @@ def _chunks(
     facts: dict,
     labels: LabelSequences | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    name, dtype = KEPT[reader.modality]
+    name, _ = KEPT[reader.modality]
     for split in (*SPLITS, UNLABELLED):
         chosen = np.flatnonzero(split_of == split)
         for start in range(0, len(chosen), CHUNK):
             some = chosen[start : start + CHUNK]
             read = [[_scale(reader.read(*raw), facts) for raw in rows.raw(i)] for i in some]
             documents = zip((name, f"{name}_2"), zip(*read, strict=True), strict=False)  # a pair has two
-            columns = {column: sequence_array(arrays, dtype) for column, arrays in documents}
-            column = pa.array(targets[some])
+            columns = dict(documents) | {"labels": targets[some], "source_row": some}
             if labels is not None and split != UNLABELLED:
                 texts = [rows.raw(i)[0][0] if reader.modality == "text" else None for i in some]
-                laid = [
+                columns["labels"] = [
                     labels.lay_out(i, len(row[0]), rows.names[i], text, cut=len(row[0]) == reader.max_length)
                     for i, row, text in zip(some.tolist(), read, texts, strict=True)
                 ]
-                column = sequence_array(laid, labels.dtype)
-            yield split, columns | {"labels": column, "source_row": pa.array(some)}
+            yield split, columns
 
 
 def _scale(array: np.ndarray, facts: dict) -> np.ndarray:

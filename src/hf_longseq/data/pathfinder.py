@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import DatasetDict
 
+from hf_longseq.data.columns import Columns
 from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinder_rows
@@ -181,7 +181,7 @@ def _own_choices(contour_length: int | None, margins: Sequence[int]) -> int:
     return contour_length
 
 
-def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> dict[str, pa.Array]:
+def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> Columns:
     """Pictures with the given numbers: `input_values` (grey levels in raster order) and `labels`."""
     drawn = [draw_example(parameters, seed, number, draw) for number in numbers]
     return pixel_columns(np.stack([picture for picture, _ in drawn]), np.array([label for _, label in drawn]))

@@ -9,10 +9,9 @@ mask and 257 the padding.
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features
 
-from hf_longseq.data.converted import sequence_array, sequence_feature
+from hf_longseq.data.columns import Columns, sequence_feature
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -26,10 +25,9 @@ def pixel_features(labels: tuple[str, ...], num_channels: int = 1) -> Features:
     )
 
 
-def pixel_columns(images: np.ndarray, labels: np.ndarray) -> dict[str, pa.Array]:
+def pixel_columns(images: np.ndarray, labels: np.ndarray) -> Columns:
     """Columns from images (B, H, W) or (B, H, W, C) in uint8 and labels (B,)."""
-    rows = images.reshape(len(images), -1, *images.shape[3:])
-    return {"input_values": sequence_array(list(rows), "uint8"), "labels": pa.array(labels, pa.int64())}
+    return {"input_values": images.reshape(len(images), -1, *images.shape[3:]), "labels": labels}
 
 
 def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec:

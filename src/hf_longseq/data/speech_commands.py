@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 from scipy.io import wavfile
 
 from hf_longseq.data.archives import open_archive, readable
-from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
+from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -30,6 +29,7 @@ LABELS = tuple(
     "bed cat down five forward go house left marvin no on right sheila tree up visual yes backward bird dog eight "
     "follow four happy learn nine off one seven six stop three two wow zero".split()
 )
+FEATURES = Features({"input_values": List(Value("float32")), "labels": ClassLabel(names=list(LABELS))})
 CHUNK = 500
 
 
@@ -55,8 +55,7 @@ def load(
         if not path.exists():
             raise MissingDataError(f"{source} lacks {path.name}: unpack {URL} there again.")
     depends_on = {"version": 1, "subsample": subsample, "files": fingerprint(sources)}
-    features = Features({"input_values": List(Value("float32")), "labels": ClassLabel(names=list(LABELS))})
-    splits = load_converted("speech-commands", depends_on, features, lambda: _chunks(source, subsample), cache_dir)
+    splits = load_converted("speech-commands", depends_on, FEATURES, lambda: _chunks(source, subsample), cache_dir)
     return splits, task_spec(subsample)
 
 
@@ -79,13 +78,13 @@ def task_spec(subsample: int = 1) -> TaskSpec:
 
 def _chunks(source: Path, subsample: int) -> Iterator[tuple[str, dict[str, Any]]]:
     split_of = _split_of(source)
-    rows: dict[str, list[tuple[np.ndarray, int]]] = {"train": [], "validation": [], "test": []}
+    rows: dict[str, list[tuple[np.ndarray, int]]] = {split: [] for split in SPLITS}
     for name, content in _clips(source):
         word = name.split("/")[0]
         split = split_of.pop(name, "train")
         rows[split].append((read_wave(content, name)[::subsample], LABELS.index(word)))
         if len(rows[split]) == CHUNK:
-            yield split, _columns(rows[split])
+            yield split, dict(zip(FEATURES, zip(*rows[split], strict=True), strict=True))
             rows[split] = []
     if split_of:
         raise HfLongSeqError(
@@ -94,14 +93,7 @@ def _chunks(source: Path, subsample: int) -> Iterator[tuple[str, dict[str, Any]]
         )
     for split, rest in rows.items():
         if rest:
-            yield split, _columns(rest)
-
-
-def _columns(rows: list[tuple[np.ndarray, int]]) -> dict[str, pa.Array]:
-    return {
-        "input_values": sequence_array([samples for samples, _ in rows], "float32"),
-        "labels": pa.array([label for _, label in rows], pa.int64()),
-    }
+            yield split, dict(zip(FEATURES, zip(*rest, strict=True), strict=True))
 
 
 def _split_of(source: Path) -> dict[str, str]:

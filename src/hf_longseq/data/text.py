@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
+from hf_longseq.data.columns import Columns
 from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.parquet_source import find_parquet, read_batches
 from hf_longseq.data.task import TaskSpec
@@ -74,7 +74,7 @@ def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
     )
 
 
-def _train_chunks(rows: list[dict], max_length: int, split: str) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+def _train_chunks(rows: list[dict], max_length: int, split: str) -> Iterator[tuple[str, Columns]]:
     validation = [split == "held_out" and is_held_out(row["text"]) for row in rows]
     for name, wanted in (("train", False), ("validation", True)):
         chosen = [row for row, held_out in zip(rows, validation, strict=True) if held_out == wanted]
@@ -87,11 +87,11 @@ def is_held_out(text: str) -> bool:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()[0] < 26
 
 
-def _columns(rows: list[dict], max_length: int) -> dict[str, pa.Array]:
+def _columns(rows: list[dict], max_length: int) -> Columns:
     outside = next((row["label"] for row in rows if row["label"] not in (0, 1)), None)
     if outside is not None:
         raise HfLongSeqError(f"A review of {REPO_ID} has label {outside!r}: expected 0 (neg) or 1 (pos).")
     return {
-        "input_ids": byte_text.encode_column([row["text"] for row in rows], max_length),
-        "labels": pa.array([row["label"] for row in rows], pa.int64()),
+        "input_ids": [byte_text.encode(row["text"], max_length) for row in rows],
+        "labels": [row["label"] for row in rows],
     }

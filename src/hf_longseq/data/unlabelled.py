@@ -12,7 +12,7 @@ import numpy as np
 from datasets import Array2D, Dataset, Features
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
+from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.own_data import CHUNK, INPUT_NAMES, modality_of, usual_name
 from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import Table, open_source
@@ -133,7 +133,7 @@ def _chunks(
             arrays = [_encode(values[i], f"{table.name}, row {i + 1},", reader, spec, processor) for i in rows]
             if dtype == "uint8" and arrays[0].dtype.kind == "f":
                 arrays = [_levels(array, spec.value_range) for array in arrays]
-            yield "unlabelled", {name: sequence_array(arrays, dtype)}
+            yield "unlabelled", {name: arrays}
 
 
 def _encode(raw: Any, where: str, reader: Reader, spec: TaskSpec, processor) -> np.ndarray:

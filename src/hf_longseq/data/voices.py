@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.converted import fingerprint, load_converted, sequence_array
+from hf_longseq.data.converted import fingerprint, load_converted
 from hf_longseq.data.own_reader import open_audio
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
@@ -53,8 +52,7 @@ def load(
         for path, label in clips:
             pieces = cut(path, sampling_rate)
             if pieces:
-                labels = pa.array([label] * len(pieces), pa.int64())
-                columns = {"input_values": sequence_array(pieces, "float32"), "labels": labels}
+                columns = {"input_values": pieces, "labels": [label] * len(pieces)}
                 yield split_of[path.parent.parent.name], columns
 
     depends_on = {
