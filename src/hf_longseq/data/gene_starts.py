@@ -35,6 +35,7 @@ LABELS = ("inside", "start")
 STARTS = ("ATG", "GTG")
 STRETCHES = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
 SHORTEST_GENE, MARGIN = 450, 90
+FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
 CHUNK = 1000
 
 
@@ -76,13 +77,8 @@ def load(
         "unlabelled_windows": unlabelled_windows,
         "files": fingerprint([file]),
     }
-    rows = load_converted("gene-starts", depends_on, features(), chunks, cache_dir, splits)
+    rows = load_converted("gene-starts", depends_on, FEATURES, chunks, cache_dir, splits)
     return rows, genomes.with_origin(task_spec(length), file)
-
-
-def features() -> Features:
-    """Columns of the splits."""
-    return Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
 
 
 def task_spec(length: int = 256) -> TaskSpec:

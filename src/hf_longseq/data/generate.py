@@ -163,11 +163,11 @@ def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
     for leftover in folder.glob("*.tmp-*"):
         leftover.unlink()
     if not manifest["complete"]:
-        manifest["files"] = {
-            name: entry for name, entry in manifest["files"].items() if _is_intact(folder / name, entry)
-        }
-    elif any(not (folder / name).exists() for name in manifest["files"]):
-        missing = next(name for name in manifest["files"] if not (folder / name).exists())
+        there = {name: entry for name, entry in manifest["files"].items() if (folder / name).exists()}
+        manifest["files"] = {name: entry for name, entry in there.items() if _sha256(folder / name) == entry["sha256"]}
+        return manifest
+    missing = next((name for name in manifest["files"] if not (folder / name).exists()), None)
+    if missing is not None:
         raise HfLongSeqError(
             f"{folder} lacks {missing!r}, which its {MANIFEST} lists: delete the folder and generate again."
         )
@@ -182,10 +182,6 @@ def _matching_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
                 f"{folder} holds data with {key}={manifest.get(key)!r}, not {value!r}: choose another folder."
             )
     return manifest
-
-
-def _is_intact(path: Path, entry: dict) -> bool:
-    return path.exists() and _sha256(path) == entry["sha256"]
 
 
 def _write_files(task: GeneratedTask, folder: Path, manifest: dict, num_workers: int, progress: bool) -> None:
@@ -222,8 +218,7 @@ def _end_with_parent() -> None:
 
 
 def _write_file(task: GeneratedTask, folder: Path, name: str) -> tuple[str, dict]:
-    start, stop = task.file_ranges[name]
-    return name, _write_parquet(folder / name, _make_table(task, range(start, stop), 0))
+    return name, _write_parquet(folder / name, _make_table(task, range(*task.file_ranges[name]), 0))
 
 
 def _make_table(task: GeneratedTask, numbers: Sequence[int], draw: int) -> pa.Table:

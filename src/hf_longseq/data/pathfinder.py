@@ -16,6 +16,7 @@ import importlib.util
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -223,21 +224,16 @@ def _drawing(size: int):
     return SETTINGS[size], pathfinder_kernel
 
 
-_CANVASES: dict[tuple, tuple] = {}
-
-
+@lru_cache
 def _canvas(size: int, margin: int, lra_compat: bool) -> tuple:
     """Tables, and the state of an empty picture: a frame (and the border around it) that may not be touched."""
     from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
 
-    key = (size, margin, lra_compat)
-    if key not in _CANVASES:
-        tables = make_tables(SETTINGS[size], margin, lra_compat)
-        frame = np.full((size + 2 * tables.pad,) * 2, 255, dtype=np.uint8)
-        edge = tables.pad + SETTINGS[size].frame
-        frame[edge:-edge, edge:-edge] = 0
-        _CANVASES[key] = tables, np.stack([frame, widen(frame, margin)])
-    return _CANVASES[key]
+    tables = make_tables(SETTINGS[size], margin, lra_compat)
+    frame = np.full((size + 2 * tables.pad,) * 2, 255, dtype=np.uint8)
+    edge = tables.pad + SETTINGS[size].frame
+    frame[edge:-edge, edge:-edge] = 0
+    return tables, np.stack([frame, widen(frame, margin)])
 
 
 def _stamps_digest(size: int, margins: Sequence[int], lra_compat: bool) -> str:
