@@ -71,10 +71,6 @@ CEILING = [0.97, 0.98, 0.97, 0.96, 0.97]
         (fair([value + 0.1 for value in LOW], LOW), "open", "no spread over the seeds"),
         (fair(HIGH, LOW, converged=False), "open", "not converged"),
         (fair(HIGH, LOW, converged=None), "open", "convergence not recorded"),
-        ([row(values=LOW), row(init="scratch-tied", values=LOW, finetune_steps=70),
-          row(init="spt-causal", values=HIGH)], "open", "models differ"),
-        ([row(values=LOW), row(init="scratch-tied", values=LOW, finetune_steps=90),
-          row(init="spt-masked", values=HIGH)], "open", "budgets differ"),
         ([row(values=LOW), row(init="spt-masked", values=HIGH)], "open", "no equal budget"),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from datasets import Array2D, Dataset, Features
 from run_cases import run_case
 
 import toy_tasks
-from hf_longseq.training import Recipe, finetune, run_folder
+from hf_longseq.training import Recipe, finetune
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 
 LENGTHS = np.random.default_rng(0).integers(10, 200, 1003).tolist()
@@ -77,15 +77,6 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_order(tmp_path):
     run_case(case | {"output_dir": str(tmp_path / "stopped"), "stop_at": 5})
     run_case(case | {"output_dir": str(tmp_path / "stopped")})
     assert weights_of(tmp_path / "stopped") == weights_of(tmp_path / "whole")
-
-
-def test_runs_that_do_not_record_the_setting_go_on():
-    old, new = {"pretrain": {"max_steps": 3}}, {"pretrain": {"max_steps": 3, "train_sampling_strategy": "random"}}
-    assert run_folder.first_difference(old, new) is None and run_folder.first_difference(new, old) is None
-    new["pretrain"]["train_sampling_strategy"] = "group_by_length"
-    assert "pretrain.train_sampling_strategy is random there, group_by_length here" in run_folder.first_difference(
-        old, new
-    )
 
 
 def test_the_recipe_says_it():

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hf_longseq.comparison.arms import from_scratch, is_tied, split_name
+from hf_longseq.comparison.arms import from_scratch, is_tied
 from hf_longseq.comparison.dataframe import KEY
 from hf_longseq.metrics import PERCENT
 
@@ -88,7 +88,7 @@ def gains(means: pd.DataFrame) -> pd.DataFrame:
             for init in partners(arm, bases):
                 row = {key: arm[key] for key in (*KEY, "metric", "unit", "greater_is_better")}
                 row |= {"against": init, **difference(arm, bases[init])}
-                row["verdict"], row["reason"] = verdict(row, arm, bases[init])
+                row["verdict"], row["reason"] = verdict(row, bases[init])
                 rows.append(row)
     found = pd.DataFrame(rows)
     if len(found):
@@ -97,27 +97,18 @@ def gains(means: pd.DataFrame) -> pd.DataFrame:
 
 
 def partners(arm: pd.Series, bases: dict[str, Any]) -> list[str]:
-    """Arms from scratch that an arm stands against: those it names, in older results the plain ones."""
-    if from_scratch(arm["init"]):
-        return []
+    """Arms from scratch that an arm stands against, of those that it names: they have its fine-tuned model."""
     named = [arm["scratch"], *(arm["scratch_tied"] if isinstance(arm["scratch_tied"], list) else [])]
-    if not any(isinstance(name, str) for name in named):
-        named = ["scratch", *(name for name in bases if is_tied(name))]
-    return [name for name in named if name in bases]
+    return [name for name in named if name in bases and not from_scratch(arm["init"])]
 
 
-def verdict(gain: dict[str, Any], arm: pd.Series, base: pd.Series) -> tuple[str, str]:
+def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
     """ "shown", "not shown" or "open", and what keeps it open.
 
-    A verdict needs an arm of equal budget and of the same model that has converged below its ceiling, and five seeds
-    of both.
+    A verdict needs an arm of equal budget that has converged below its ceiling, and five seeds of both.
     """
-    steps = [one["pretrain_steps"] + one["finetune_steps"] for one in (arm, base)]
-    recorded = isinstance(arm["scratch"], str)
     reasons = {
-        "models differ": not recorded and split_name(arm["init"])[0] == "spt-causal",
         "no equal budget": not is_tied(base["init"]),
-        "budgets differ": not recorded and steps[0] != steps[1],
         f"{gain['n']} seed{'s' if gain['n'] > 1 else ''}": gain["n"] < ENOUGH_SEEDS,
         "no spread over the seeds": pd.isna(gain["p"]),
         "convergence not recorded": pd.isna(base["converged"]),

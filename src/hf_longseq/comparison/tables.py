@@ -72,13 +72,12 @@ def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
 
 
 def _preferred(arms: pd.DataFrame, gains: pd.DataFrame) -> tuple[pd.Series | None, pd.Series | None]:
-    """Gains over equal budget and over scratch of the arm with the model of its partner that validation prefers."""
+    """Gains over equal budget and over scratch of the arm that validation prefers."""
     mine = gains.merge(arms[[*KEY, "validation"]], on=KEY) if len(gains) and len(arms) else gains[:0]
     if not len(mine):
         return None, None
-    mine["like"] = (mine["reason"] != "models differ").groupby(mine["init"]).transform("all")
     mine["validation"] *= mine["greater_is_better"].map({True: 1, False: -1})
-    mine = mine.sort_values(["like", "validation"], ascending=False, kind="stable")
+    mine = mine.sort_values("validation", ascending=False, kind="stable")
     mine = mine[mine["init"] == mine["init"].iloc[0]]
     tied = mine["against"].map(is_tied)
     return tuple(None if not len(one) else one.iloc[0] for one in (mine[tied], mine[~tied]))

@@ -45,8 +45,6 @@ RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
 )
 CHECKPOINTS = "checkpoints"
 SPLITS = "splits.json"
-# Settings that older runs do not record, and the value with which they were made.
-ADDED_LATER = {"train_sampling_strategy": "random", "both_directions": False}
 LOCK = ".lock"
 # Which process does which run of a comparison, see comparison/claims.py.
 CLAIMS = ".claims"
@@ -300,8 +298,7 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
             # moved since a run began, which goes on from its own checkpoint. Who is told of a run does not change it.
             if inner in ("run.init_from", "run.weights_commit") or key in ("report_to", "trackio_space_id"):
                 continue
-            absent = ADDED_LATER.get(key)
-            difference = first_difference(old.get(key, absent), new.get(key, absent), inner)
+            difference = first_difference(old.get(key), new.get(key), inner)
             if difference:
                 return difference
         return None
@@ -341,9 +338,9 @@ def started_from(run: str | os.PathLike, settings: dict) -> Path | None:
     recorded = settings["run"].get("init_from")
     if not recorded:
         return None
-    # The second place is that of a run copied out of its comparison; the last is how older runs were recorded.
+    # the second place is that of a run copied out of its comparison
     beside = Path(os.path.normpath(Path(run, recorded)))
-    for place in (beside, Path(run).parent / "runs" / beside.name, Path(recorded)):
+    for place in (beside, Path(run).parent / "runs" / beside.name):
         if any(place.glob("*.safetensors")) and weights_hash(place) == settings["run"].get("init_weights"):
             return place
     return None
