@@ -5,11 +5,8 @@
 python benchmarks/bench.py ops | train | generate | data [--help]
 """
 
-import csv
-import datetime
-import io
 import sys
-from pathlib import Path
+from functools import partial
 from types import ModuleType
 
 import torch
@@ -18,11 +15,10 @@ import data_speed
 import layer_speed
 import step_speed
 import token_speed
+from command import machine, parse, run_command, save
 from hf_longseq.cli.options import Parser, integers
 from hf_longseq.data.task import TASKS
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.progress import quiet_libraries
-from hf_longseq.training.run_folder import environment, write_whole
 
 WHAT = {
     "ops": "one layer, forward and backward",
@@ -36,16 +32,6 @@ QUICK_LENGTHS = {"ops": (1024, 4096, 16384), "train": (1024, 2048), "generate": 
 MODULES: dict[str, ModuleType] = {"ops": layer_speed, "train": step_speed, "generate": token_speed}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a benchmark; return 0, or 2 for an error the user can put right."""
-    try:
-        run(sys.argv[1:] if argv is None else argv)
-    except HfLongSeqError as error:
-        print(f"bench: error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 def run(argv: list[str]) -> None:
     """Parse, measure, show, save."""
     if argv[:1] == ["data"]:
@@ -57,22 +43,16 @@ def run(argv: list[str]) -> None:
             f"bench.py does not know {word!r}{did_you_mean(word, [*WHAT, 'data'])}: say what to measure, "
             f"{', '.join(WHAT)} or data."
         )
-    options = _parser().parse(argv)
-    if options.out and Path(options.out).exists():
-        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
+    options = parse(_parser(), argv)
     lengths = integers(options.length, "length") if options.length else None
 
-    quiet_libraries()
     if options.threads:
         torch.set_num_threads(options.threads)
-    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
-    print(f"hf-longseq {machine['hf_longseq']}: {WHAT[options.what]} ({_device(options.device)})", file=sys.stderr)
+    found = machine()
+    print(f"hf-longseq {found['hf_longseq']}: {WHAT[options.what]} ({_device(options.device)})", file=sys.stderr)
     rows = _measure(options, lengths)
     print(table(rows))
-    if options.out:
-        machine["gpu"] = "; ".join(machine["gpu"])
-        write_whole(options.out, to_csv([{"benchmark": options.what, **row, **machine} for row in rows]))
-        print(f"\nresults: {options.out}")
+    save(options.out, [{"benchmark": options.what, **row, **found} for row in rows])
 
 
 def _parser() -> Parser:
@@ -86,7 +66,6 @@ def _parser() -> Parser:
     parser.add_argument("--threads", type=int, help="threads of PyTorch [its own choice]")
     parser.add_argument("--device", default="cpu", help="cpu or cuda [cpu]")
     parser.add_argument("--full", action="store_true", help="all lengths, and up to a minute for a single run")
-    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
     return parser
 
 
@@ -97,24 +76,17 @@ def _run_data(argv: list[str]) -> None:
     parser.add_argument("--workers", type=int, help="processes of generators [one per core]")
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds per input pipeline [5]")
     parser.add_argument("--full", action="store_true", help="generate 100,000 ListOps or Pathfinder, 20,000 Path-X")
-    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
-    options = parser.parse(argv)
-    if options.out and Path(options.out).exists():
-        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
+    options = parse(parser, argv)
 
-    quiet_libraries()
     names = [name for word in options.task or [] for name in word.split(",") if name] or data_speed.names_at_hand()
     for name in names:
         if name not in TASKS:
             raise HfLongSeqError(f"there is no task {name!r}{did_you_mean(name, TASKS)}: known: {', '.join(TASKS)}.")
-    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
+    found = machine()
     rows = data_speed.benchmark_data(names, options.workers, options.full, options.seconds, _show_progress)
     _show_progress("")
     print(data_speed.table(rows))
-    if options.out:
-        machine["gpu"] = "; ".join(machine["gpu"])
-        write_whole(options.out, to_csv([{"benchmark": "data", **row, **machine} for row in rows]))
-        print(f"\nresults: {options.out}")
+    save(options.out, [{"benchmark": "data", **row, **found} for row in rows])
 
 
 def _measure(options, lengths: list[int] | None) -> list[dict]:
@@ -172,14 +144,7 @@ def _align(line: list[str], widths: list[int]) -> str:
     return "  ".join(words).rstrip()
 
 
-def to_csv(rows: list[dict]) -> str:
-    """Rows as CSV text, one line each."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
+main = partial(run_command, "bench", run)
 
 if __name__ == "__main__":
     sys.exit(main())

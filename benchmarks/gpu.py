@@ -13,24 +13,21 @@ A contestant that is missing or fails is a row that says why. Nothing here is ne
 Axes: B batch, L length, H channels.
 """
 
-import datetime
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 import torch
 
-from bench import to_csv
+from command import machine, parse, run_command, save
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.ssm_convolution import long_convolution
 from hf_longseq.models.ssm_plan import METHODS, forced
-from hf_longseq.models.ssm_reference import fft_convolution
-from hf_longseq.training.progress import quiet_libraries
-from hf_longseq.training.run_folder import environment, write_whole
 from layer_speed import build_layers
+from plain_kernels import fft_convolution
 
 SHAPES = ((32, 4096, 256), (16, 1024, 128), (4, 2048, 128), (1, 16384, 128), (1, 65536, 128))
 BAR_MS = 0.4
@@ -199,41 +196,26 @@ def line(row: dict) -> str:
     return f"{shape:18} {row['what']:32} {row['contestant']:28} {result}{error}"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure and save; 0, or 2 for an error the user can put right."""
-    try:
-        run(sys.argv[1:] if argv is None else argv)
-    except HfLongSeqError as error:
-        print(f"gpu: error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 def run(argv: list[str]) -> None:
     """Parse, measure, show, save."""
     parser = Parser(prog="gpu.py", description="Layers and convolutions on a GPU.")
     parser.add_argument("--quick", action="store_true", help="the first shape alone")
     parser.add_argument("--repeats", type=int, default=20, help="timed calls [20]")
     parser.add_argument("--device", default="cuda", help="cuda, or cpu to try the script [cuda]")
-    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
-    options = parser.parse(argv)
+    options = parse(parser, argv)
     if options.device == "cuda" and not torch.cuda.is_available():
         raise HfLongSeqError("there is no GPU that PyTorch can use: run this where torch.cuda.is_available() is true.")
-    if options.out and Path(options.out).exists():
-        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
 
-    quiet_libraries()
     torch.manual_seed(0)
-    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
-    machine["gpu"] = "; ".join(machine["gpu"])
+    found = machine()
     rows = measure(SHAPES[:1] if options.quick else SHAPES, options.repeats, torch.device(options.device))
     best = min((row["ms"] for row in rows if row["what"] == "S4 layer, forward" and row["ms"]), default=None)
     if best is not None:
         print(f"S4 layer, forward, best: {best:.3f} ms (bar at {SHAPES[0]}: {BAR_MS} ms)")
-    if options.out:
-        write_whole(options.out, to_csv([row | machine for row in rows]))
-        print(f"results: {options.out}")
+    save(options.out, [row | found for row in rows])
 
+
+main = partial(run_command, "gpu", run)
 
 if __name__ == "__main__":
     sys.exit(main())

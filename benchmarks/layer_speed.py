@@ -5,7 +5,7 @@
 Axes: B batch, L length, H channels.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,8 +19,8 @@ from hf_longseq.models.modeling_lru import LRUMixer
 from hf_longseq.models.modeling_mega import MegaMixer
 from hf_longseq.models.modeling_s4 import S4Mixer
 from hf_longseq.models.modeling_s5 import S5Mixer
-from hf_longseq.models.ssm_reference import cauchy_kernel, fft_convolution, vandermonde_kernel
-from side_by_side import SideBySide, check_names
+from plain_kernels import cauchy_kernel, fft_convolution, vandermonde_kernel
+from side_by_side import Settings, check_names
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "lru", "s5", "mega", "attention_sdpa", "mamba2")
@@ -170,49 +170,23 @@ def forward_backward(layer: nn.Module, u_BLH: torch.Tensor, grad_BLH: torch.Tens
     layer.zero_grad(set_to_none=True)
 
 
-def benchmark_ops(
-    lengths: Iterable[int] = LENGTHS,
-    names: Iterable[str] = NAMES,
-    batch: int = 1,
-    hidden_size: int = 128,
-    s4_state: int = 64,
-    dlr_state: int = 1024,
-    bidirectional: bool = True,
-    repeats: int = 5,
-    device: str = "cpu",
-    memory_limit: int | None = None,
-    seconds_limit: float = 60.0,
-    listener: Callable[[str], None] | None = None,
-) -> list[dict]:
-    """Measures forward + backward of every layer at every length.
-
-    Args:
-        lengths: sequence lengths.
-        names: which layers, of :data:`NAMES`.
-        batch: sequences per call.
-        hidden_size: channels.
-        s4_state: N of S4 and Mamba-2.
-        dlr_state: modes of DLR.
-        bidirectional: whether the recurrent layers read both directions.
-        repeats: timed runs, after one that is not.
-        device: where to run.
-        memory_limit: bytes above which a layer is not tried; four fifths of the free memory when None.
-        seconds_limit: a layer that once took longer is not tried at greater lengths.
-        listener: is told what begins.
+def benchmark_ops(**options) -> list[dict]:
+    """Measures forward + backward of every layer at every length; the options are those of `Settings`.
 
     Returns:
         One row per layer and length: "op", "batch", "length", "hidden_size", "seconds" (median), "seconds_min",
         "cpu_seconds", "peak_mib", and "skipped" with the reason where there is no measurement.
     """
-    contest = SideBySide(device, repeats, memory_limit, seconds_limit, listener)
-    built = build_layers(check_names(names, NAMES), hidden_size, s4_state, dlr_state, bidirectional)
+    settings = Settings(**{"lengths": LENGTHS, "names": NAMES, **options})
+    contest, batch, hidden_size = settings.contest(), settings.batch, settings.hidden_size
+    built = build_layers(check_names(settings.names, NAMES), hidden_size, **settings.states)
     layers = {name: layer.to(contest.device) for name, layer in built.items()}
     rows = []
-    for length in lengths:
+    for length in settings.lengths:
         u = torch.randn(batch, length, hidden_size, device=contest.device, requires_grad=True)
         grad = torch.randn(batch, length, hidden_size, device=contest.device)
         runs = {name: partial(forward_backward, layer, u, grad) for name, layer in layers.items()}
-        needs = {name: estimate_bytes(name, batch, length, hidden_size, s4_state, dlr_state) for name in layers}
+        needs = {name: estimate_bytes(name, batch, length, hidden_size, **settings.states) for name in layers}
         for name, measured in contest.measure(runs, needs).items():
             rows.append({"op": name, "batch": batch, "length": length, "hidden_size": hidden_size, **measured})
     return rows

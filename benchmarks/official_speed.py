@@ -12,19 +12,17 @@ Axes: B batch, L length, H channels.
 """
 
 import copy
-import datetime
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bench import to_csv
+from command import machine, parse, run_command, save
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import (
@@ -33,10 +31,8 @@ from hf_longseq.models import (
     S4Config,
     S4ForSequenceClassification,
 )
-from hf_longseq.models.ssm_reference import fft_convolution
-from hf_longseq.training.progress import quiet_libraries
-from hf_longseq.training.run_folder import environment, write_whole
 from layer_speed import PlainDLR, PlainLayer, PlainS4, build_layers, estimate_bytes
+from plain_kernels import fft_convolution
 from side_by_side import available_bytes
 from step_speed import PlainMixer, training_step
 
@@ -174,16 +170,6 @@ def show(row: dict) -> None:
     print(f"{row['arch']:4} {row['what']:18} {shape:18} {times}   {ratio}", flush=True)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure and save; 0, or 2 for an error the user can put right."""
-    try:
-        run(sys.argv[1:] if argv is None else argv)
-    except HfLongSeqError as error:
-        print(f"official_speed: error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 def run(argv: list[str]) -> None:
     """Parse, measure, show, save."""
     parser = Parser(prog="official_speed.py", description="Layers and training steps beside the official design.")
@@ -192,17 +178,11 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--pairs", type=int, default=5, help="turns of each after the warm-up [5]")
     parser.add_argument("--steps", action="store_true", help="whole training steps instead of layers")
     parser.add_argument("--grid", action="store_true", help="a grid of shapes instead of the list")
-    parser.add_argument("--out", help="also write a .csv file, with machine, versions and commit")
-    options = parser.parse(argv)
-    if options.out and Path(options.out).exists():
-        raise HfLongSeqError(f"--out {options.out} exists: choose another file, results are not overwritten.")
+    options = parse(parser, argv)
     chosen = [read_shape(word) for word in options.shape or []] or (GRID if options.grid else None)
 
-    quiet_libraries()
     torch.set_num_threads(1)
-    machine = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), **environment()}
-    machine["gpu"] = "; ".join(machine["gpu"])
-    rows = []
+    found, rows = machine(), []
     for arch in options.arch:
         torch.manual_seed(0)
         if options.steps:
@@ -212,9 +192,7 @@ def run(argv: list[str]) -> None:
     if rows:
         worst = min(rows, key=lambda row: row["ratio"])
         print(f"worst ratio: {worst['ratio']:.1f}")
-    if options.out:
-        write_whole(options.out, to_csv([row | machine for row in rows]))
-        print(f"results: {options.out}")
+    save(options.out, [row | found for row in rows])
 
 
 def read_shape(word: str) -> tuple[int, int, int]:
@@ -224,6 +202,8 @@ def read_shape(word: str) -> tuple[int, int, int]:
         raise HfLongSeqError(f"--shape {word}: write batch x length x channels, for example 32x196x64.")
     return tuple(int(part) for part in parts)
 
+
+main = partial(run_command, "official_speed", run)
 
 if __name__ == "__main__":
     sys.exit(main())

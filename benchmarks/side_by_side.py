@@ -12,10 +12,54 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+
+
+@dataclass
+class Settings:
+    """What the benchmarks of contestants by length take.
+
+    Attributes:
+        lengths: sequence lengths, or positions of a prompt.
+        names: which contestants.
+        batch: sequences at once.
+        hidden_size: channels.
+        layers: blocks of a model.
+        s4_state: N of S4 and Mamba-2.
+        dlr_state: modes of DLR.
+        repeats: timed runs, after one that is not.
+        device: where to run.
+        memory_limit: bytes above which a contestant is not tried; four fifths of the free memory when None.
+        seconds_limit: a contestant that once took longer is not tried at greater lengths.
+        listener: is told what begins.
+    """
+
+    lengths: Iterable[int]
+    names: Iterable[str]
+    batch: int = 1
+    hidden_size: int = 128
+    layers: int = 8
+    s4_state: int = 64
+    dlr_state: int = 1024
+    repeats: int = 5
+    device: str = "cpu"
+    memory_limit: int | None = None
+    seconds_limit: float = 60.0
+    listener: Callable[[str], None] | None = None
+
+    def contest(self) -> "SideBySide":
+        """What measures the contestants."""
+        return SideBySide(self.device, self.repeats, self.memory_limit, self.seconds_limit, self.listener)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Sizes of the states."""
+        return {"s4_state": self.s4_state, "dlr_state": self.dlr_state}
+
 
 QUICK = 5.0
 """Seconds below which a run may be repeated to measure its memory again."""

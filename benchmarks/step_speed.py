@@ -5,7 +5,6 @@
 Axes: B batch, L length, H channels.
 """
 
-from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
@@ -24,7 +23,7 @@ from hf_longseq.models import (
     S5ForSequenceClassification,
 )
 from layer_speed import RIVALS, PlainDLR, PlainS4, estimate_bytes
-from side_by_side import SideBySide, check_names
+from side_by_side import Settings, check_names
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 NAMES = ("s4", "s4_cauchy_fft", "dlr", "dlr_einsum_fft", "lru", "s5", "mega", "attention_sdpa", "mamba2")
@@ -118,53 +117,26 @@ def training_step(
     optimizer.zero_grad(set_to_none=True)
 
 
-def benchmark_train(
-    lengths: Iterable[int] = LENGTHS,
-    names: Iterable[str] = NAMES,
-    batch: int = 4,
-    hidden_size: int = 128,
-    layers: int = 8,
-    s4_state: int = 64,
-    dlr_state: int = 1024,
-    repeats: int = 5,
-    device: str = "cpu",
-    memory_limit: int | None = None,
-    seconds_limit: float = 60.0,
-    listener: Callable[[str], None] | None = None,
-) -> list[dict]:
-    """Measures one training step of every model at every length.
-
-    Args:
-        lengths: sequence lengths.
-        names: which models, of :data:`NAMES`.
-        batch: sequences per step.
-        hidden_size: channels.
-        layers: blocks.
-        s4_state: N of S4 and Mamba-2.
-        dlr_state: modes of DLR.
-        repeats: timed steps, after one that is not.
-        device: where to run.
-        memory_limit: bytes above which a model is not tried; four fifths of the free memory when None.
-        seconds_limit: a model that once took longer is not tried at greater lengths.
-        listener: is told what begins.
+def benchmark_train(**options) -> list[dict]:
+    """Measures one training step of every model at every length; the options are those of `Settings`, batch 4.
 
     Returns:
         Rows as of `benchmark_ops`, with "layers" and "parameters" besides.
     """
-    contest = SideBySide(device, repeats, memory_limit, seconds_limit, listener)
-    sizes = {"hidden_size": hidden_size, "layers": layers}
-    names = check_names(names, NAMES)
-    models = {name: build_model(name, **sizes, s4_state=s4_state, dlr_state=dlr_state) for name in names}
+    settings = Settings(**{"lengths": LENGTHS, "names": NAMES, "batch": 4, **options})
+    contest, batch = settings.contest(), settings.batch
+    sizes = {"hidden_size": settings.hidden_size, "layers": settings.layers}
+    names = check_names(settings.names, NAMES)
+    models = {name: build_model(name, **sizes, **settings.states) for name in names}
     models = {name: model.to(contest.device).train() for name, model in models.items()}
     optimizers = {name: torch.optim.AdamW(model.parameters(), lr=1e-4) for name, model in models.items()}
     rows = []
-    for length in lengths:
+    for length in settings.lengths:
         input_ids = torch.randint(VOCABULARY, (batch, length), device=contest.device)
         labels = torch.randint(LABELS, (batch,), device=contest.device)
         runs = {name: partial(training_step, models[name], optimizers[name], input_ids, labels) for name in names}
-        needs = {
-            name: layers * estimate_bytes(name, batch, length, hidden_size, s4_state, dlr_state) for name in names
-        }
+        one = partial(estimate_bytes, batch=batch, length=length, hidden_size=settings.hidden_size, **settings.states)
+        needs = {name: settings.layers * one(name) for name in names}
         for name, measured in contest.measure(runs, needs).items():
             parameters = sum(parameter.numel() for parameter in models[name].parameters())
             rows.append({"op": name, "batch": batch, "length": length, **sizes, "parameters": parameters, **measured})

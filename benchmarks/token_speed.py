@@ -6,7 +6,6 @@ Everything goes through `forward` with a cache, as transformers' `generate` does
 model can, so that the memory of a prompt is that of a piece.
 """
 
-from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
@@ -21,7 +20,7 @@ from hf_longseq.models import (
     S4ForCausalLM,
 )
 from layer_speed import estimate_bytes
-from side_by_side import SideBySide, check_names, seconds
+from side_by_side import Settings, check_names, seconds
 from step_speed import VOCABULARY, mamba2_config
 
 LENGTHS = (1000, 4000, 16000, 60000)
@@ -101,50 +100,26 @@ def _tensors(value, seen: set[int]) -> list[torch.Tensor]:
 
 
 @torch.no_grad()
-def benchmark_generate(
-    lengths: Iterable[int] = LENGTHS,
-    names: Iterable[str] = NAMES,
-    batch: int = 1,
-    hidden_size: int = 128,
-    layers: int = 8,
-    s4_state: int = 64,
-    dlr_state: int = 1024,
-    repeats: int = 32,
-    device: str = "cpu",
-    memory_limit: int | None = None,
-    seconds_limit: float = 60.0,
-    listener: Callable[[str], None] | None = None,
-) -> list[dict]:
-    """Measures one generated token of every model after prompts of every length.
-
-    Args:
-        lengths: positions of the prompt.
-        names: which models, of :data:`NAMES`.
-        batch: sequences generated at once.
-        hidden_size: channels.
-        layers: blocks.
-        s4_state: N of S4 and Mamba-2.
-        dlr_state: modes of DLR.
-        repeats: timed tokens, after one that is not.
-        device: where to run.
-        memory_limit: bytes above which a prompt is not tried; four fifths of the free memory when None.
-        seconds_limit: a model whose prompt or token once took longer is not tried at greater lengths.
-        listener: is told what begins.
+def benchmark_generate(**options) -> list[dict]:
+    """Measures one generated token of every model after prompts of every length; the options are those of
+    `Settings`, 32 repeats.
 
     Returns:
         Rows as of `benchmark_ops` ("seconds" is the median of a token, "peak_mib" what a token needs besides the
         cache), with "layers", "cache_mib" and "prompt_seconds" (one run) besides.
     """
-    contest = SideBySide(device, repeats, memory_limit, seconds_limit, listener)
-    sizes = {"hidden_size": hidden_size, "layers": layers}
-    names = check_names(names, NAMES)
-    models = {name: build_model(name, **sizes, s4_state=s4_state, dlr_state=dlr_state) for name in names}
+    settings = Settings(**{"lengths": LENGTHS, "names": NAMES, "repeats": 32, **options})
+    contest, batch = settings.contest(), settings.batch
+    sizes = {"hidden_size": settings.hidden_size, "layers": settings.layers}
+    names = check_names(settings.names, NAMES)
+    models = {name: build_model(name, **sizes, **settings.states) for name in names}
     readers = {name: Reader(name, model.to(contest.device).eval()) for name, model in models.items()}
     rows = []
-    for length in lengths:
+    for length in settings.lengths:
         prompt_BL = torch.randint(VOCABULARY, (batch, length), device=contest.device)
         runs, prompts = {}, {}
-        needs = {name: estimate_bytes(name, batch, length, hidden_size, s4_state, dlr_state) for name in names}
+        one = partial(estimate_bytes, batch=batch, length=length, hidden_size=settings.hidden_size, **settings.states)
+        needs = {name: one(name) for name in names}
         for name, reader in readers.items():
             runs[name] = reader.token
             if not contest.reason_to_skip(name, needs[name]):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_layer_speed import true_readout_to_tilde
 
-import official_speed
+import command
 from golden_files import relative_error
 from layer_speed import PlainS4, build_layers
 from official_speed import GRID, OfficialLayer, layer_runs, main, measure, read_shape, step_runs
@@ -30,7 +30,7 @@ def test_both_sides_run_and_are_compared(arch):
 
 
 def test_table_and_csv(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(official_speed, "environment", lambda: {"gpu": [], "cpu": "a CPU"})
+    monkeypatch.setattr(command, "environment", lambda: {"gpu": [], "cpu": "a CPU"})
     out = tmp_path / "layers.csv"
     assert main(["--arch", "dlr", "--shape", "2x8x4", "--pairs", "1", "--out", str(out)]) == 0
     assert "(2, 8, 4)" in capsys.readouterr().out

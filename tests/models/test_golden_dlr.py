@@ -9,7 +9,7 @@ from golden_files import load_golden, relative_error
 from hf_longseq.models.modeling_dlr import DLRMixer
 from hf_longseq.models.ssm_cache import RecurrentCache
 from hf_longseq.models.ssm_convolution import mode_kernel
-from hf_longseq.models.ssm_reference import vandermonde_kernel
+from plain_kernels import vandermonde_kernel
 
 OURS = {
     "D": "skip_D",

@@ -9,8 +9,8 @@ from toy_models import make_config
 
 LENGTH = 40
 ANSWERS = {
-    "s4": lambda mixer, u_BLH: mixer._scan(u_BLH.permute(2, 0, 1), None).permute(1, 2, 0),
-    "dlr": lambda mixer, u_BLH: mixer._convolve(u_BLH.permute(2, 0, 1), None).permute(1, 2, 0),
+    "s4": lambda mixer, u_BLH: mixer.mix(u_BLH.permute(2, 0, 1), None).permute(1, 2, 0),
+    "dlr": lambda mixer, u_BLH: mixer.mix(u_BLH.permute(2, 0, 1), None).permute(1, 2, 0),
     "lru": lambda mixer, u_BLH: mimo_scan(u_BLH, mixer.discrete_system()).permute(1, 2, 0),
     "s5": lambda mixer, u_BLH: mimo_scan(u_BLH, mixer.discrete_system()).permute(1, 2, 0),
     "mega": lambda mixer, u_BLH: mixer.ema._convolve(u_BLH.permute(2, 0, 1)).permute(1, 2, 0),

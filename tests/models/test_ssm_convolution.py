@@ -17,7 +17,7 @@ from hf_longseq.models.ssm_convolution import (
     propagate_modes,
 )
 from hf_longseq.models.ssm_init import dlr_modes
-from hf_longseq.models.ssm_reference import vandermonde_kernel
+from plain_kernels import vandermonde_kernel
 
 LENGTHS = [1, 2, 127, 128, 129, 300, 1023, 1024, 1025, 2500]
 

@@ -6,9 +6,11 @@ import torch
 from golden_files import relative_error
 from hf_longseq.models import ssm_scan
 from hf_longseq.models.ssm_init import complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
-from hf_longseq.models.ssm_reference import bidirectional_recurrence, dense_system, fft_convolution, recurrence
+from hf_longseq.models.ssm_reference import dense_system
 from hf_longseq.models.ssm_scan import chunked_scan, kernel
 from hf_longseq.models.ssm_step import discretise, real_readout, step
+from plain_kernels import fft_convolution
+from plain_recurrence import bidirectional_recurrence, recurrence
 
 CHUNK = 8
 LENGTHS = [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5 * CHUNK + 3, 37 * CHUNK + 1]

@@ -4,7 +4,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_longseq import LongSeqConfig
+from .configuration_longseq import LongSeqConfig, require_steps
 
 
 @strict
@@ -29,8 +29,7 @@ class DLRConfig(LongSeqConfig):
         super().validate_architecture()
         if self.state_size < 1:
             raise ValueError(f"DLRConfig.state_size is {self.state_size}; give at least one mode.")
-        if not 0 < self.dt_min < self.dt_max:
-            raise ValueError(f"DLRConfig has dt_min={self.dt_min} and dt_max={self.dt_max}; give 0 < dt_min < dt_max.")
+        require_steps(self)
 
 
 __all__ = ["DLRConfig"]

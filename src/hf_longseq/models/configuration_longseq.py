@@ -30,6 +30,13 @@ def require_at_least(config: PreTrainedConfig, field: str, minimum: int) -> None
         raise ValueError(f"{type(config).__name__}.{field} is {value}; give a number of at least {minimum}.")
 
 
+def require_steps(config: PreTrainedConfig) -> None:
+    """Raise one sentence unless 0 < `dt_min` < `dt_max`."""
+    if not 0 < config.dt_min < config.dt_max:
+        found = f"dt_min={config.dt_min} and dt_max={config.dt_max}"
+        raise ValueError(f"{type(config).__name__} has {found}; give 0 < dt_min < dt_max.")
+
+
 def require_inputs_and_heads(config: PreTrainedConfig) -> None:
     """Raise one sentence for a wrong field of those that our inputs and heads read, whatever is between them."""
     require_choice(config, "input_type", ("tokens", "values"))

@@ -4,7 +4,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_longseq import LongSeqConfig, require_choice
+from .configuration_longseq import LongSeqConfig, require_choice, require_steps
 
 
 @strict
@@ -39,8 +39,7 @@ class S4Config(LongSeqConfig):
                 f"S4Config.state_size is {self.state_size}; give a positive even number, as modes come in conjugate "
                 "pairs."
             )
-        if not 0 < self.dt_min < self.dt_max:
-            raise ValueError(f"S4Config has dt_min={self.dt_min} and dt_max={self.dt_max}; give 0 < dt_min < dt_max.")
+        require_steps(self)
         if self.num_ssm is not None and (self.num_ssm < 1 or self.hidden_size % self.num_ssm):
             raise ValueError(
                 f"S4Config.num_ssm is {self.num_ssm}, which does not divide hidden_size {self.hidden_size}; give a "

@@ -4,7 +4,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_longseq import LongSeqConfig, require_at_least, require_choice
+from .configuration_longseq import LongSeqConfig, require_at_least, require_choice, require_steps
 
 
 @strict
@@ -70,8 +70,7 @@ class S5Config(LongSeqConfig):
                 f"odd size {self.state_size // self.num_blocks}; give blocks of even size, or set "
                 "conjugate_symmetry=False."
             )
-        if not 0 < self.dt_min < self.dt_max:
-            raise ValueError(f"S5Config has dt_min={self.dt_min} and dt_max={self.dt_max}; give 0 < dt_min < dt_max.")
+        require_steps(self)
         if not self.step_rescale > 0:
             raise ValueError(f"S5Config.step_rescale is {self.step_rescale}; give a positive factor.")
 

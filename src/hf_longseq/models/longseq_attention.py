@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from transformers.integrations import use_kernel_forward_from_hub
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .longseq_layers import packing
+
 
 def sinusoidal_positions(position_ids_BL: torch.Tensor, hidden_size: int) -> torch.Tensor:
     """(B, L, H) sines in even and cosines in odd dimensions, wavelengths from 2 pi to 10,000 * 2 pi. float32."""
@@ -106,8 +108,7 @@ def window_layout(
     window = min(window, length)
     order = inverse = None
     if valid_BL is not None:
-        order = torch.argsort(~valid_BL.bool(), dim=1, stable=True)
-        inverse = torch.argsort(order, dim=1)
+        order, inverse = packing(valid_BL)
         valid_BL = valid_BL.bool().gather(1, order)
     else:
         valid_BL = torch.ones(1, length, dtype=torch.bool, device=device)

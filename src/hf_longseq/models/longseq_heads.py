@@ -58,14 +58,7 @@ class LongSeqForMaskedLM(LongSeqPreTrainedModel):
     ) -> MaskedLMOutput:
         """Logits (B, L, V). `labels` (B, L) hold the original token at masked positions and -100 elsewhere."""
         num_items = kwargs.pop("num_items_in_batch", None)
-        outputs = self.model(
-            input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            position_ids=position_ids,
-            use_cache=False,
-            **kwargs,
-        )
+        outputs = self.model(input_ids, attention_mask, None, inputs_embeds, position_ids, use_cache=False, **kwargs)
         logits = self.lm_head(outputs.last_hidden_state)
         loss = None
         if labels is not None:
@@ -124,15 +117,8 @@ class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
         shifted before the sequence was divided among processes."""
         num_items = kwargs.pop("num_items_in_batch", None)
         shift_labels = kwargs.pop("shift_labels", None)
-        outputs = self.model(
-            input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            position_ids=position_ids,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            **kwargs,
-        )
+        inputs = (input_ids, attention_mask, None, inputs_embeds, position_ids)
+        outputs = self.model(*inputs, past_key_values=past_key_values, use_cache=use_cache, **kwargs)
         logits = self.lm_head(keep_positions(outputs.last_hidden_state, logits_to_keep))
         loss = None
         if shift_labels is not None:
@@ -180,15 +166,8 @@ class LongSeqForPreTraining(LongSeqPreTrainedModel):
         """Logits (B, L, C), or (B, L, C, Q) with `num_levels`. `labels` (B, L, C) hold the true values (or levels)
         and -100 where nothing is scored; a causal model compares the output at t with the label at t + 1."""
         num_items = kwargs.pop("num_items_in_batch", None)
-        outputs = self.model(
-            attention_mask=attention_mask,
-            input_values=input_values,
-            bool_masked_pos=bool_masked_pos,
-            inputs_embeds=inputs_embeds,
-            position_ids=position_ids,
-            use_cache=False,
-            **kwargs,
-        )
+        inputs = (None, attention_mask, input_values, inputs_embeds, position_ids)
+        outputs = self.model(*inputs, bool_masked_pos=bool_masked_pos, use_cache=False, **kwargs)
         logits = self.reconstruction_head(outputs.last_hidden_state)
         if self.config.num_levels is not None:
             logits = logits.unflatten(-1, (self.config.num_channels, self.config.num_levels))
@@ -236,15 +215,8 @@ class LongSeqForSequenceClassification(LongSeqPreTrainedModel):
         encoded by the same trunk and joined as [a, b, a - b, a * b] (paper, Retrieval).
         """
         num_items = kwargs.pop("num_items_in_batch", None)
-        first = self.model(
-            input_ids,
-            attention_mask=attention_mask,
-            input_values=input_values,
-            inputs_embeds=inputs_embeds,
-            position_ids=position_ids,
-            use_cache=False,
-            **kwargs,
-        )
+        inputs = (input_ids, attention_mask, input_values, inputs_embeds, position_ids)
+        first = self.model(*inputs, use_cache=False, **kwargs)
         pooled = pool(first.last_hidden_state, attention_mask, self.config.pooling)
         if self.config.pair_classification:
             if input_ids_2 is None and input_values_2 is None:
@@ -302,15 +274,8 @@ class LongSeqForTokenClassification(LongSeqPreTrainedModel):
         Positions labelled -100 and padding are not scored.
         """
         num_items = kwargs.pop("num_items_in_batch", None)
-        outputs = self.model(
-            input_ids,
-            attention_mask=attention_mask,
-            input_values=input_values,
-            inputs_embeds=inputs_embeds,
-            position_ids=position_ids,
-            use_cache=False,
-            **kwargs,
-        )
+        inputs = (input_ids, attention_mask, input_values, inputs_embeds, position_ids)
+        outputs = self.model(*inputs, use_cache=False, **kwargs)
         logits = self.classifier(outputs.last_hidden_state)
         loss = None
         if labels is not None:

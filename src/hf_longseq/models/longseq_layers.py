@@ -24,6 +24,17 @@ def one_direction(readout_D: torch.Tensor, direction: str | None) -> torch.Tenso
     return torch.stack([row if name == direction else none for name, row in zip(DIRECTIONS, readout_D, strict=True)])
 
 
+def packing(valid_BL: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The index (B, L) that moves real positions to the front in their order, and the index that undoes it."""
+    order_BL = torch.argsort(~valid_BL.bool(), dim=1, stable=True)
+    return order_BL, torch.argsort(order_BL, dim=1)
+
+
+def take_positions(x_BLH: torch.Tensor, index_BL: torch.Tensor) -> torch.Tensor:
+    """`x_BLH[b, index_BL[b, l]]` for every b and l."""
+    return x_BLH.gather(1, index_BL[..., None].expand(-1, -1, x_BLH.shape[-1]))
+
+
 class LongSeqBatchNorm(nn.Module):
     """Batch norm over the channels of a sequence whose statistics leave out padding.
 

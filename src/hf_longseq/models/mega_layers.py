@@ -15,7 +15,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.utils.generic import maybe_autocast
 
-from .longseq_layers import one_direction
+from .longseq_layers import one_direction, packing
 from .ssm_cache import RecurrentCache, RecurrentLayer
 from .ssm_convolution import long_convolution
 from .ssm_step import check_state
@@ -178,8 +178,7 @@ def plan_whole(
     chunks = -(-length // size)
     order = inverse = visible = None
     if valid_BL is not None:
-        order = torch.argsort(~valid_BL.bool(), dim=1, stable=True)
-        inverse = torch.argsort(order, dim=1)
+        order, inverse = packing(valid_BL)
         valid_BL = valid_BL.gather(1, order)
     if valid_BL is not None or chunks * size > length:
         if valid_BL is None:

@@ -32,9 +32,10 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
+from .longseq_layers import packing, take_positions
 from .longseq_losses import check_lengths, check_token_ids, real_positions, without_padding
 from .mimetic_init import mimetic_selective_ssm_, selective_ssm_mixers
-from .modeling_longseq import LongSeqPreTrainedModel, flagged_values
+from .modeling_longseq import LongSeqPreTrainedModel, flagged_values, full_auto_map
 
 
 class NoTokenEmbedding(nn.Module):
@@ -80,8 +81,7 @@ class ReadingOrder:
         else:
             valid_BL = attention_mask.to(device) != 0
         count_B1 = valid_BL.sum(dim=1, keepdim=True)
-        forward_BL = torch.argsort(~valid_BL, dim=1, stable=True)
-        rank_BL = torch.argsort(forward_BL, dim=1)
+        forward_BL, rank_BL = packing(valid_BL)
         turned_BL = torch.where(position_L < count_B1, count_B1 - 1 - position_L, position_L)
         return cls(
             valid_BL=valid_BL,
@@ -98,11 +98,6 @@ class ReadingOrder:
         return take_positions(forward_BLH, self.rank_BL), following_BLH.masked_fill(self.last_BL[..., None], 0.0)
 
 
-def take_positions(x_BLH: torch.Tensor, index_BL: torch.Tensor) -> torch.Tensor:
-    """`x_BLH[b, index_BL[b, l]]` for every b and l."""
-    return x_BLH[torch.arange(x_BLH.shape[0], device=x_BLH.device)[:, None], index_BL]
-
-
 class AdapterPreTrainedModel(LongSeqPreTrainedModel):
     """Initialisation and saving. The trunk, a model of transformers, initialises itself."""
 
@@ -117,14 +112,7 @@ class AdapterPreTrainedModel(LongSeqPreTrainedModel):
     # what the recurrent architectures of transformers call the parameters that are not to be decayed
     ssm_parameter_names = frozenset({"A_log", "D", "dt_bias"})
     auto_map = {
-        "AutoConfig": "configuration_adapter.AdapterConfig",
-        "AutoModel": "modeling_adapter.AdapterModel",
-        "AutoModelForMaskedLM": "modeling_adapter.AdapterForMaskedLM",
-        "AutoModelForPreTraining": "modeling_adapter.AdapterForPreTraining",
-        "AutoModelForSequenceClassification": "modeling_adapter.AdapterForSequenceClassification",
-        "AutoModelForTokenClassification": "modeling_adapter.AdapterForTokenClassification",
-        "AutoModelForImageClassification": "modeling_adapter.AdapterForSequenceClassification",
-        "AutoModelForAudioClassification": "modeling_adapter.AdapterForSequenceClassification",
+        auto: path for auto, path in full_auto_map("adapter", "Adapter").items() if auto != "AutoModelForCausalLM"
     }
 
     @torch.no_grad()

@@ -6,13 +6,11 @@ Axes: B batch, L length, H channels, D directions, N complex modes; a last axis 
 """
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
-from transformers.utils.generic import maybe_autocast
 
 from .configuration_dlr import DLRConfig
 from .longseq_heads import (
@@ -26,7 +24,7 @@ from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_convolution import (
-    channels_first,
+    ConvolutionMixer,
     final_mode_state,
     long_convolution,
     mode_kernel,
@@ -40,7 +38,7 @@ from .ssm_step import check_finite, check_state
 
 
 @use_kernel_forward_from_hub("DLRMixer")
-class DLRMixer(nn.Module):
+class DLRMixer(ConvolutionMixer):
     """GLU(Linear(GELU(k * u + D u))) with k[t] = Re sum_n W_n exp(Lambda_n t) and Lambda = -a^2 + i omega.
 
     There is no step, no input matrix and no discretisation (Gupta et al., 2022). Parameters are real and float32
@@ -72,39 +70,15 @@ class DLRMixer(nn.Module):
         init.copy_(self.mode_weight_W, complex_normal(*self.mode_weight_W.shape[:-1], variance=2 / modes))
         init.normal_(self.skip_D)
 
-    def kernel(self, length: int) -> torch.Tensor:
-        """What an input adds to the outputs j positions after it (row 0) and before it (row 1), without D: (D, H, L)
-        for j = 0 ... L - 1, float32. The present is in row 0 alone."""
-        taps_DHL = self._taps(*self._modes(), length)
-        return torch.cat((taps_DHL[:1], F.pad(taps_DHL[1:], (1, 0))[..., :length]))
+    def taps(self, length: int) -> torch.Tensor:
+        return self._taps(*self._modes(), length)
 
     def _taps(self, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int) -> torch.Tensor:
         """Kernels (D, H, L); the second begins one position ahead."""
         weight_DHN2 = self.mode_weight_W.float()
         return mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length).view(*weight_DHN2.shape[:2], length)
 
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        direction: str | None = None,
-        **kwargs,
-    ) -> tuple[torch.Tensor, None]:
-        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
-        ``past_key_values``, from which any number of further positions may follow."""
-        batch, length, channels = hidden_states.shape
-        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_BLH = hidden_states.float()
-            u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
-            y_HBL = F.gelu(self._convolve(u_HBL, past_key_values, direction)).to(hidden_states.dtype)
-        # the projection reads the transposed matrix in place
-        projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
-        return F.glu(projected, dim=-1).view(batch, length, channels), None
-
-    def _convolve(
-        self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None
-    ) -> torch.Tensor:
+    def mix(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
         weight_DHN2, skip_H = self.mode_weight_W.float(), self.skip_D.float()
         length, memory, state = u_HBL.shape[-1], None, None
         if past_key_values is not None:

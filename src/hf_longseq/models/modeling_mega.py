@@ -27,7 +27,7 @@ from .longseq_heads import (
     LongSeqForSequenceClassification,
     LongSeqForTokenClassification,
 )
-from .longseq_layers import LongSeqDropout
+from .longseq_layers import LongSeqDropout, take_positions
 from .mega_layers import (
     MegaCache,
     MegaEMA,
@@ -142,7 +142,7 @@ class MegaMixer(nn.Module):
         parts = query_BLz, key_BKz, value_BKv
         if layout.offsets_BLK is None:
             if layout.order_BL is not None:
-                parts = tuple(_take(x, layout.order_BL) for x in parts)
+                parts = tuple(take_positions(x, layout.order_BL) for x in parts)
             padding = chunks * size - length
             parts = tuple(F.pad(x, (0, 0, 0, padding)).reshape(batch * chunks, 1, size, -1) for x in parts)
         else:
@@ -152,7 +152,7 @@ class MegaMixer(nn.Module):
         out, weights = attend(*parts, bias, visible)
         out = out.reshape(batch, chunks * size, -1)[:, :length]
         if layout.inverse_BL is not None:
-            out = _take(out, layout.inverse_BL)
+            out = take_positions(out, layout.inverse_BL)
         return out, weights if weights is None else self._in_input_order(weights, layout, batch, length)
 
     def _in_input_order(self, weights: torch.Tensor, layout: MegaLayout, batch: int, length: int) -> torch.Tensor:
@@ -162,9 +162,9 @@ class MegaMixer(nn.Module):
             return weights  # the very tensor that the output depends on, so that its gradient can be kept
         weights = weights.reshape(batch, -1, weights.shape[-1])[:, :length]
         if inverse_BL is not None:
-            weights = _take(weights, inverse_BL)
+            weights = take_positions(weights, inverse_BL)
         if one_chunk and inverse_BL is not None:
-            weights = _take(weights.mT, inverse_BL).mT
+            weights = take_positions(weights.mT, inverse_BL).mT
         return weights[:, None]
 
     def _softmax_attention(self, query, key, value, bias, visible):
@@ -188,10 +188,6 @@ class MegaMixer(nn.Module):
             weights = weights * visible
         weights = F.dropout(weights.to(value.dtype), p=self.config.attention_dropout, training=self.training)
         return torch.matmul(weights, value), weights
-
-
-def _take(x_BLD: torch.Tensor, index_BL: torch.Tensor) -> torch.Tensor:
-    return x_BLD.gather(1, index_BL[..., None].expand(-1, -1, x_BLD.shape[-1]))
 
 
 class MegaPreTrainedModel(LongSeqPreTrainedModel):

@@ -7,13 +7,11 @@ of 2 is (real, imaginary).
 """
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
-from transformers.utils.generic import maybe_autocast
 
 from .configuration_s4 import S4Config
 from .longseq_heads import (
@@ -26,7 +24,7 @@ from .longseq_heads import (
 from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
-from .ssm_convolution import channels_first, long_convolution
+from .ssm_convolution import ConvolutionMixer, long_convolution
 from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
 from .ssm_plan import choose_method
 from .ssm_powers import two_level_kernel
@@ -35,7 +33,7 @@ from .ssm_step import DiscreteSystem, check_finite, discretise, real_readout, st
 
 
 @use_kernel_forward_from_hub("S4Mixer")
-class S4Mixer(nn.Module):
+class S4Mixer(ConvolutionMixer):
     """GLU(Linear(GELU(scan(u) + D u))), with the paper's initialisation (Gu et al., "S4", 2022).
 
     State-space parameters are real, float32 whatever the model's dtype, and do not depend on any length. Masked inputs
@@ -99,32 +97,10 @@ class S4Mixer(nn.Module):
         system = discretise(log_dt, w_Hn2, b_Sn2.repeat(repeats, 1, 1), p_Hn2)
         return system, real_readout(self.output_C.float())
 
-    def kernel(self, length: int) -> torch.Tensor:
-        """What an input adds to the outputs j positions after it (row 0) and before it (row 1), without D: (D, H, L)
-        for j = 0 ... L - 1, float32. The present is in row 0 alone."""
-        taps_DHL = kernel(*self.discrete_system(), length)
-        return torch.cat((taps_DHL[:1], F.pad(taps_DHL[1:], (1, 0))[..., :length]))
+    def taps(self, length: int) -> torch.Tensor:
+        return kernel(*self.discrete_system(), length)
 
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        direction: str | None = None,
-        **kwargs,
-    ) -> tuple[torch.Tensor, None]:
-        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
-        ``past_key_values``, from which any number of further positions may follow."""
-        batch, length, channels = hidden_states.shape
-        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_BLH = hidden_states.float()
-            u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
-            y_HBL = F.gelu(self._scan(u_HBL, past_key_values, direction)).to(hidden_states.dtype)
-        # the projection reads the transposed matrix in place
-        projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
-        return F.glu(projected, dim=-1).view(batch, length, channels), None
-
-    def _scan(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
+    def mix(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
         skip_H, length = self.skip_D.float(), u_HBL.shape[-1]
         if past_key_values is None:
             system, readout_DHN = self.discrete_system()

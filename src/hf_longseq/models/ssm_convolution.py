@@ -10,6 +10,9 @@ Axes: B batch, L length, H channels, D directions, N complex modes, T positions 
 
 import torch
 import torch.nn.functional as F
+from torch import nn
+from transformers.cache_utils import Cache
+from transformers.utils.generic import maybe_autocast
 
 from .ssm_powers import FLOOR, as_complex, as_real
 from .ssm_precision import without_autocast
@@ -150,6 +153,39 @@ def _swap_axes(x: torch.Tensor) -> torch.Tensor:
 def channels_first(x_BLH: torch.Tensor) -> torch.Tensor:
     """The same numbers as (H, B, L), laid out in memory as (B, H, L): every sequence of a channel in one piece."""
     return _ChannelsFirst.apply(x_BLH).transpose(0, 1)
+
+
+class ConvolutionMixer(nn.Module):
+    """GLU(Linear(GELU(mix(u)))): what S4 and DLR have in common around what they do to a channel.
+
+    A mixer has `taps(length)`, kernels (D, H, L) of which the second begins one position ahead; `mix(u_HBL,
+    past_key_values, direction)`, with the skip; and a linear `output_projection`, H to 2 H.
+    """
+
+    def kernel(self, length: int) -> torch.Tensor:
+        """What an input adds to the outputs j positions after it (row 0) and before it (row 1), without D: (D, H, L)
+        for j = 0 ... L - 1, float32. The present is in row 0 alone."""
+        taps_DHL = self.taps(length)
+        return torch.cat((taps_DHL[:1], F.pad(taps_DHL[1:], (1, 0))[..., :length]))
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        direction: str | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, None]:
+        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state in
+        ``past_key_values``, from which any number of further positions may follow."""
+        batch, length, channels = hidden_states.shape
+        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
+            u_BLH = hidden_states.float()
+            u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
+            y_HBL = F.gelu(self.mix(u_HBL, past_key_values, direction)).to(hidden_states.dtype)
+        # the projection reads the transposed matrix in place
+        projected = self.output_projection(y_HBL.reshape(channels, batch * length).t())
+        return F.glu(projected, dim=-1).view(batch, length, channels), None
 
 
 class _LongConvolution(torch.autograd.Function):
