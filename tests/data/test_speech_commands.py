@@ -43,7 +43,7 @@ def test_every_second_sample(files, tmp_path):
 
 BAD = [
     ({"bed/speaker0_nohash_0.wav": clip(1, rate=8000)}, "bed/speaker0_nohash_0.wav has 1600 samples at 8000 Hz"),
-    ({"bed/speaker0_nohash_0.wav": clip(1, channels=2)}, r"2 channel\(s\)"),
+    ({"bed/speaker0_nohash_0.wav": clip(1, channels=2)}, "2 channels"),
     ({"bed/speaker0_nohash_0.wav": clip(1, samples=0)}, "has 0 samples"),
     ({"bed/speaker0_nohash_0.wav": b""}, "no readable wave file"),
 ]
