@@ -124,7 +124,7 @@ def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
     for row in results["rows"]:
         _check(row, folder)
     curves = read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results)
-    labels = {(row["arch"], row.get("fraction")): _labels(row) for row in results["rows"]}
+    labels = {(row["arch"], row.get("fraction")): row["train_examples"] for row in results["rows"]}
     resized = bool(SIZES & set(settings.get("data") or {}))
     scores = [one | {"resized": resized} | score for row in results["rows"] for score in _scores(row)]
     try:
@@ -134,7 +134,7 @@ def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
     tried = [
         one | {
             "arch": raw["arch"], "init": _init(raw, results["rows"]), "setting": settings_text(raw.get("grid") or {}),
-            "labels": labels.get((raw["arch"], raw.get("fraction")), raw.get("fraction")),
+            "labels": labels.get((raw["arch"], raw.get("fraction"))),
             "validation": raw.get("validation_values") or [], "selected": bool(raw.get("selected")),
         }
         for raw in results.get("candidates") or ()
@@ -151,18 +151,13 @@ def _check(row: Any, folder: Path) -> None:
     if not isinstance(row, dict):
         raise HfLongSeqError(f"{folder / RESULTS} has {row!r} for a row: restore the file, or run it again.")
     where = f"{folder / RESULTS}, row {row.get('arch', '?')} {row.get('init', '?')}"
-    for key in ("arch", "init", "values"):
+    for key in ("arch", "init", "seeds", "values", "train_examples"):
         if not row.get(key):
             raise HfLongSeqError(f"{where}: {key} is missing: restore the file, or run it again.")
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in row["values"]):
         raise HfLongSeqError(
             f"{where}: the values are {row['values']}, not all of them numbers: run those seeds again."
         )
-
-
-def _labels(row: dict[str, Any]) -> Any:
-    """How many labels were used: a number of examples or, where that is not known, a share."""
-    return row["train_examples"] if row.get("train_examples") is not None else row.get("fraction")
 
 
 def _init(raw: dict[str, Any], rows: list[dict]) -> str:
@@ -173,22 +168,17 @@ def _init(raw: dict[str, Any], rows: list[dict]) -> str:
 
 def _identity(row: dict[str, Any]) -> dict[str, Any]:
     init = canonical(row["init"], row.get("objective"))
-    return {"arch": row["arch"], "init": init, "protocol": row.get("protocol") or "", "labels": _labels(row)}
-
-
-def _seeds(row: dict[str, Any]) -> list[int]:
-    return row.get("seeds") or list(range(len(row["values"])))
+    return {"arch": row["arch"], "init": init, "protocol": row.get("protocol") or "", "labels": row["train_examples"]}
 
 
 def _scores(row: dict[str, Any]) -> list[dict]:
     """A row of `results.json` as one per seed."""
-    flags = row.get("converged")
-    flags = flags if isinstance(flags, list) else [flags] * len(row["values"])
+    flags = row.get("converged") or [None] * len(row["values"])
     shared = {name: row.get(name) for name in (*COUNTS, "scratch", "scratch_tied")} | _identity(row)
     shared["setting"] = settings_text(row.get("grid") or {})
     validation = row.get("validation_values") or [None] * len(row["values"])
     subsets = row.get("subset_seeds") or [None] * len(row["values"])
-    columns = zip(_seeds(row), row["values"], validation, subsets, flags, strict=False)
+    columns = zip(row["seeds"], row["values"], validation, subsets, flags, strict=False)
     return [
         {**shared, "seed": seed, "value": value, "validation": score, "subset_seed": subset, "converged": converged}
         for seed, value, score, subset, converged in columns
@@ -201,7 +191,7 @@ def _points(rows: list[dict], curves: dict[str, Any]) -> list[dict]:
         {**_identity(row), "seed": seed, "step": step, "value": value, "pretrain_steps": curve["pretrain_steps"]}
         for row in rows
         if (curve := curves.get(curve_key(row, rows)))
-        for seed, values in zip(_seeds(row), curve["metric"], strict=False)
+        for seed, values in zip(row["seeds"], curve["metric"], strict=False)
         for step, value in zip(curve["steps"], values, strict=True)
     ]
 

@@ -274,10 +274,8 @@ def colour_of(gain: pd.Series | None) -> str:
 
 
 def labels_text(labels: float) -> str:
-    """How many labels."""
-    if pd.isna(labels):
-        return ""
-    return f"{labels:,.0f} labels" if labels > 1 else f"{100 * labels:g} % of the labels"
+    """How many labels; "" of an arm without a finished run."""
+    return "" if pd.isna(labels) else f"{labels:,.0f} label{'s' if labels != 1 else ''}"
 
 
 def p_text(p: float) -> str:
