@@ -15,6 +15,7 @@ models and the newest checkpoints. A job begins with what the repository holds.
 """
 
 import argparse
+import contextlib
 import json
 import re
 import shlex
@@ -152,13 +153,19 @@ def work(repo_id: str, folder: Path) -> int:
         subprocess.run([*TRAIN, "benchmark", "train", "--recipe", words[words.index("--recipe") + 1]])
     process = subprocess.Popen([*TRAIN, *words, "--output_dir", str(place)])
     # the training saves a checkpoint when it is told to end, and what follows uploads it
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        return keep_up(api, repo_id, folder, process)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def keep_up(api: HfApi, repo_id: str, folder: Path, process: subprocess.Popen) -> int:
+    """Upload the folder while the training works, and once it has ended; returns its exit code."""
     failed = 0
     while failed < FAILED_UPLOADS:
-        try:
-            process.wait(SECONDS_BETWEEN_UPLOADS if not failed else SECONDS_BETWEEN_UPLOADS / 10)
-        except subprocess.TimeoutExpired:
-            pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SECONDS_BETWEEN_UPLOADS / (10 if failed else 1))
         ended = process.poll() is not None
         try:
             save(api, repo_id, folder, "The end of a job" if ended else "The state of a job")

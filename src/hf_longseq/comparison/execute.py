@@ -441,7 +441,7 @@ def work_through(
         listener(label, step, total, text)
 
     def claim_next() -> tuple[str, str] | None:
-        told = False
+        told, pause = False, POLL_SECONDS
         while not stopped():
             for action, run in [task for task in waiting if work.done(*task)]:
                 waiting.remove((action, run))
@@ -455,7 +455,8 @@ def work_through(
             if not told and claims.holder(name).split()[-1] != socket.gethostname():
                 listener(name, 0, 0, f"waits for {claims.holder(name)}, who does this run")
                 told = True
-            time.sleep(POLL_SECONDS)
+            time.sleep(pause)
+            pause = min(1.5 * pause, 10)  # a file server has better to do than to be asked
         return None
 
     while (found := distributed.by_main(claim_next)) is not None:
