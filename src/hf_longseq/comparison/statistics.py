@@ -81,18 +81,19 @@ def holm(p_values: pd.Series) -> pd.Series:
 
 def gains(means: pd.DataFrame) -> pd.DataFrame:
     """Every self-pretrained arm against its partners from scratch, with `p_holm` over all of them and a verdict."""
-    rows = []
+    rows, partner_rows = [], []
     for _, group in means.groupby(["name", "arch", "labels"], dropna=False, sort=False):
         bases = {row["init"]: row for _, row in group.iterrows() if from_scratch(row["init"])}
         for _, arm in group.iterrows():
             for init in partners(arm, bases):
                 row = {key: arm[key] for key in (*KEY, "metric", "unit", "greater_is_better")}
-                row |= {"against": init, **difference(arm, bases[init])}
-                row["verdict"], row["reason"] = verdict(row, bases[init])
-                rows.append(row)
+                rows.append(row | {"against": init, **difference(arm, bases[init])})
+                partner_rows.append(bases[init])
     found = pd.DataFrame(rows)
     if len(found):
         found["p_holm"] = holm(found["p"])
+        pairs = zip(found.to_dict("records"), partner_rows, strict=True)
+        found[["verdict", "reason"]] = [verdict(gain, base) for gain, base in pairs]
     return found
 
 
@@ -105,7 +106,8 @@ def partners(arm: pd.Series, bases: dict[str, Any]) -> list[str]:
 def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
     """ "shown", "not shown" or "open", and what keeps it open.
 
-    A verdict needs an arm of equal budget that has converged below its ceiling, and five seeds of both.
+    A verdict needs an arm of equal budget that has converged below its ceiling, and five seeds of both. A gain is shown
+    if its interval leaves out zero and its p-value holds after the correction.
     """
     reasons = {
         "no equal budget": not is_tied(base["init"]),
@@ -116,5 +118,6 @@ def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
     }
     shown = gain["low"] > 0
     reasons["at its ceiling"] = not shown and base["metric"] in PERCENT and base["mean"] >= CEILING
+    reasons["p >= 0.05, corrected"] = shown and gain["p_holm"] >= 0.05
     reason = next((name for name, holds in reasons.items() if holds), None)
     return ("open", reason) if reason else ("shown" if shown else "not shown", "")
