@@ -106,8 +106,8 @@ def partners(arm: pd.Series, bases: dict[str, Any]) -> list[str]:
 def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
     """ "shown", "not shown" or "open", and what keeps it open.
 
-    A verdict needs an arm of equal budget that has converged below its ceiling, and five seeds of both. A gain is shown
-    if its interval leaves out zero and its p-value holds after the correction.
+    A verdict needs an arm of equal budget that has converged below its ceiling, and five seeds of both. A gain is
+    shown if its interval leaves out zero and its p-value holds after the correction.
     """
     reasons = {
         "no equal budget": not is_tied(base["init"]),

@@ -33,8 +33,8 @@ READING = (
     "fine-tuned. The gain is that of the arm in bold, chosen by validation, over equal budget, or over scratch where "
     "that was not run; positive is better.",
     "A verdict (shown, not shown) takes an equal-budget arm of the same model that has converged below its ceiling, "
-    "and five seeds, and a gain that is shown holds after the correction; otherwise the question is open, with the first "
-    "reason below the word.",
+    "and five seeds, and a gain that is shown holds after the correction; otherwise the question is open, with "
+    "the first reason below the word.",
 )
 
 
