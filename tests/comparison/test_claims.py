@@ -119,6 +119,9 @@ def test_who_lost_a_run_says_so_and_stops(tmp_path, monkeypatch):
     monkeypatch.setattr("hf_longseq.comparison.claims.BEAT_SECONDS", 0.01)
     with Claims(tmp_path / "out") as claims:
         assert claims.take("s4-spt-s0")
+        with monkeypatch.context() as away:  # the file server, for a while
+            away.setattr(os, "listdir", lambda folder: (_ for _ in ()).throw(OSError("stale file handle")))
+            time.sleep(0.1)
         claims.check()
         (claims.folder / "s4-spt-s0.2").write_text("process 7 on node3")
         with pytest.raises(HfLongSeqError, match="s4-spt-s0 had no sign of life of this process for 10 minutes"):

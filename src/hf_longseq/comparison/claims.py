@@ -147,10 +147,10 @@ class Claims:
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
             for name, path in list(self._mine.items()):
-                if (newest := self._newest(name)) and _number(newest) > _number(path):
-                    self._lost = name
                 with suppress(OSError):  # given back this moment, or the server is away for a while
                     os.utime(path)
+                    if _number(self._newest(name) or path) > _number(path):
+                        self._lost = name
 
 
 def _number(claim: Path) -> int:
