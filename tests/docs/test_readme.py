@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hf_longseq.cli.main import main
+
+TRAINING = ("pretrain", "finetune", "spt", "compare")
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITH_TRANSFORMERS = (ROOT / "docs" / "with_transformers.md").read_text(encoding="utf-8")
@@ -42,18 +45,35 @@ def test_the_readme_is_read_in_a_minute():
     assert len(README.split("```python")[0].split()) < 250
 
 
-def test_a_published_checkpoint_opens_and_answers(tmp_path):
-    code = python_block("AutoModelForSequenceClassification.from_pretrained(")
-    assert run_python(code, tmp_path).strip().splitlines()[-1] in README
+def at_toy_size(line: str) -> list[str]:
+    """The words of a command that trains for a few steps, with one seed and without a search."""
+    words = shlex.split(
+        re.sub(r"--tune --tune_seeds \S+ --grid \S+ --seeds [\d ]+", "--seeds 10 ", line), comments=True
+    )
+    return words[1:] + (["--tiny"] if words[1] in TRAINING else [])
 
 
-def test_own_rows_are_pretrained_on_and_classified(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_the_blocks_run_in_the_order_in_which_they_stand(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
-    lines = [f"{'good fine nice' if n % 2 else 'bad poor sad'} {n},{n % 2 if n < 60 else ''}" for n in range(120)]
-    (tmp_path / "rows.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
-    code = python_block("SPTTrainer")
-    assert len([line for line in code.splitlines() if line.strip()]) <= 12
-    assert "eval_accuracy" in run_python(in_few_steps(code), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model_cards").symlink_to(ROOT / "model_cards")
+    texts = [f"{'good fine nice' if n % 2 else 'bad poor sad'} {n}" for n in range(120)]
+    rows = [f"{text},{n % 2 if n < 60 else ''}" for n, text in enumerate(texts)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    (tmp_path / "new.csv").write_text("\n".join(["text", *texts[:5]]) + "\n")
+    said = []
+    for language, block in re.findall(r"```(python|bash)\n(.*?)```", README, flags=re.S):
+        if language == "python":
+            assert len([line for line in block.splitlines() if line.strip()]) <= 12
+            exec(compile(re.sub(r"max_steps=\d+", "max_steps=2", block), "README.md", "exec"), {})
+        else:
+            for line in block.splitlines():
+                assert not line.startswith("hf-longseq") or main(at_toy_size(line)) == 0, line
+        said.append(capsys.readouterr().out)
+    printed = next(out for out in said if out.strip())
+    assert f"prints `{printed.strip().splitlines()[-1]}`" in README and any("eval_accuracy" in out for out in said)
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 6
 
 
 def test_the_stock_trainer_does_both_phases(tmp_path):
@@ -69,7 +89,6 @@ def test_a_recipe_does_both_phases(tmp_path):
     run_python(small, tmp_path)
 
 
-TRAINING = ("pretrain", "finetune", "spt", "compare")
 COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("hf-longseq")]
 
 

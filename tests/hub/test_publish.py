@@ -1,12 +1,16 @@
 """A run goes to the Hub over real HTTP and opens on a machine that knows nothing of us."""
 
+import functools
 import json
 
 import pytest
 import torch
+from huggingface_hub import HfApi, constants
 from transformers import AutoModelForSequenceClassification
 
 from fresh_process import answer, run_fresh
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.hub import publish as publishing
 from hub_server import Fault
 
 REPO = "longseq-tests/s4-tones"
@@ -50,6 +54,16 @@ def error_of(done) -> str:
     return last
 
 
+@pytest.fixture
+def publish_here(hub, monkeypatch):
+    """`publish` in this process. Folders are not opened first: the first test and tests/hub/test_model_card.py do."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(publishing, "HfApi", functools.partial(HfApi, endpoint=hub.url))
+    monkeypatch.setattr(publishing, "check_folder", lambda *_: None)
+    return functools.partial(publishing.publish, token=hub.token)
+
+
 def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_path):
     out = answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
     assert f"published: {hub.url}/{REPO}" in out and f'from_pretrained("{REPO}", trust_remote_code=True)' in out
@@ -74,39 +88,36 @@ def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_pa
 
 
 @pytest.mark.slow
-def test_private_repositories_revisions_and_collections(hub, runs, tmp_path):
-    words = [runs / "classifier", "--repo_id", REPO, "--private", "--collection", "Long sequences"]
-    answer(publish(hub, tmp_path, *words))
+def test_private_repositories_revisions_and_collections(hub, publish_here, runs, tmp_path):
+    publish_here(runs / "classifier", REPO, private=True, collection="Long sequences")
     assert hub.repo(REPO).private
     refused = run_fresh(
         OPEN.format(repo=REPO, more=""), tmp_path, hide_package=True, **hub.environment(tmp_path / "a")
     )
     assert refused.returncode and "not a valid model identifier" in refused.stderr + refused.stdout
-    expected = expected_logits(runs / "classifier")
-    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "b", token=hub.token), expected)
     (collection,) = hub.collections.values()
     assert [item["id"] for item in collection["items"]] == [REPO]
 
     main = hub.repo(REPO).branches["main"]
-    answer(publish(hub, tmp_path, runs / "pretrained", "--repo_id", REPO, "--revision", "spt"))
+    publish_here(runs / "pretrained", REPO, revision="spt")
     assert hub.repo(REPO).branches["main"] is main and "pretrained" not in main.files
     spt = json.loads(hub.repo(REPO).branches["spt"].files["config.json"].data)
     assert spt["architectures"] == ["S4ForPreTraining"]
     pinned = open_as_stranger(hub, tmp_path / "c", token=hub.token, more=f", revision={main.oid!r}")
-    torch.testing.assert_close(pinned, expected)
+    torch.testing.assert_close(pinned, expected_logits(runs / "classifier"))
 
 
-@pytest.mark.slow
-def test_failures_in_mid_upload_change_nothing_and_the_command_can_be_repeated(hub, runs, tmp_path):
-    words = [runs / "classifier", "--repo_id", REPO]
+def test_failures_in_mid_upload_change_nothing_and_the_command_can_be_repeated(hub, publish_here, runs):
     hub.faults = [Fault("PUT", "/lfs/", "cut"), Fault("POST", "/commit/", 500)]
-    assert "answered 500" in error_of(publish(hub, tmp_path, *words))  # the cut upload was taken up by the client
+    with pytest.raises(HfLongSeqError, match="answered 500"):  # the cut upload was taken up by the client
+        publish_here(runs / "classifier", REPO)
     assert set(hub.repo(REPO).files) == {".gitattributes"}
     hub.faults = [Fault("POST", "/commit/", "cut")]
-    assert "rerun the command" in error_of(publish(hub, tmp_path, *words))
+    with pytest.raises(HfLongSeqError, match="rerun the command"):
+        publish_here(runs / "classifier", REPO)
     assert set(hub.repo(REPO).files) == {".gitattributes"}
-    answer(publish(hub, tmp_path, *words))
-    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
+    done = publish_here(runs / "classifier", REPO)
+    assert set(done.files) < set(hub.repo(REPO).files) and done.commit == hub.repo(REPO).branches["main"].oid
 
 
 @pytest.mark.slow
@@ -127,39 +138,43 @@ def test_the_code_of_a_repository_is_refreshed_alone(hub, runs, tmp_path):
     torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
 
 
-@pytest.mark.slow
-def test_tokens_and_names_are_checked(hub, runs, tmp_path):
-    words = [runs / "classifier", "--repo_id"]
-    assert "no access token" in error_of(publish(hub, tmp_path, *words, REPO, token=""))
-    assert "does not accept the access token" in error_of(publish(hub, tmp_path, *words, REPO, token="hf_wrong"))
-    assert "may not write" in error_of(publish(hub, tmp_path, *words, REPO, token=hub.other_token))
+def test_tokens_are_checked(hub, publish_here, runs, monkeypatch):
+    for token, said in (("hf_wrong", "does not accept the access token"), (hub.other_token, "may not write")):
+        with pytest.raises(HfLongSeqError, match=said):
+            publish_here(runs / "classifier", REPO, token=token)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(HfLongSeqError, match="HF_HUB_OFFLINE"):
+        publish_here(runs / "classifier", REPO)
     assert not hub.repos
-    offline = publish(hub, tmp_path, *words, REPO, HF_HUB_OFFLINE="1")
-    assert "HF_HUB_OFFLINE" in error_of(offline)
-    unreachable = publish(hub, tmp_path, *words, REPO, HF_ENDPOINT="http://127.0.0.1:9")
+
+
+@pytest.mark.slow
+def test_a_command_without_a_token_or_a_server_is_one_sentence(hub, runs, tmp_path):
+    words = [runs / "classifier", "--repo_id", REPO]
+    assert "no access token" in error_of(publish(hub, tmp_path, *words, token=""))
+    unreachable = publish(hub, tmp_path, *words, HF_ENDPOINT="http://127.0.0.1:9")
     assert "the connection to http://127.0.0.1:9 failed" in error_of(unreachable)
 
 
-@pytest.mark.slow
-def test_another_architecture_is_not_published_over(hub, runs, tmp_path):
-    answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
+def test_another_architecture_is_not_published_over(hub, publish_here, runs):
+    publish_here(runs / "classifier", REPO)
     held = hub.repo(REPO).branches["main"]
     config = json.loads(held.files["config.json"].data) | {"model_type": "longseq_dlr"}
     blob = type(held.files["config.json"])(json.dumps(config).encode(), False)
     hub.repo(REPO).branches["main"] = other = held.child("another model", {**held.files, "config.json": blob})
-    assert "longseq_dlr model, but the run is a longseq_s4" in error_of(
-        publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO)
-    )
+    with pytest.raises(HfLongSeqError, match="longseq_dlr model, but the run is a longseq_s4"):
+        publish_here(runs / "classifier", REPO)
     assert hub.repo(REPO).branches["main"] is other
     # on a branch of its own it may stand, whose making is no model yet
-    words = [runs / "classifier", "--repo_id", REPO, "--revision", "ours"]
     hub.faults = [Fault("POST", "/commit/", 500)]
-    assert "answered 500" in error_of(publish(hub, tmp_path, *words))
-    answer(publish(hub, tmp_path, *words))
+    with pytest.raises(HfLongSeqError, match="answered 500"):
+        publish_here(runs / "classifier", REPO, revision="ours")
+    publish_here(runs / "classifier", REPO, revision="ours")
     assert json.loads(hub.repo(REPO).branches["ours"].files["config.json"].data)["model_type"] == "longseq_s4"
     assert hub.repo(REPO).branches["main"] is other
     hub.repo(REPO).branches["ours"] = hub.repo(REPO).branches["ours"].child("another model", other.files)
-    assert "holds a longseq_dlr model" in error_of(publish(hub, tmp_path, *words))
+    with pytest.raises(HfLongSeqError, match="holds a longseq_dlr model"):
+        publish_here(runs / "classifier", REPO, revision="ours")
 
 
 @pytest.mark.slow

@@ -133,17 +133,17 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
         remedy = f"give {best}" if (best / "config.json").is_file() else "give the folder of a finished run"
         raise HfLongSeqError(f"checkpoint {folder} holds no config.json: {remedy}.")
     try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError:
         raise HfLongSeqError(f"{folder / 'config.json'} is no JSON: restore it.") from None
+    kind = str(config.get("model_type")) if isinstance(config, dict) else None
     kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
     if kind not in kinds:
         raise HfLongSeqError(
             f"checkpoint {folder} is a model of type {kind!r}, which has no mixers of this package: give one of "
             f"{', '.join(kinds)}."
         )
-    run_folder.check_safetensors(folder)
-    return kinds[kind], AutoModel.from_pretrained(folder, dtype=torch.float32, **run_folder.SAFELY).eval()
+    return kinds[kind], run_folder.open_model(AutoModel, folder, dtype=torch.float32)
 
 
 def task_examples(

@@ -101,7 +101,8 @@ def find_folders(folder: Path) -> list[Path]:
 def results_of(folder: Path) -> dict[str, Any]:
     """Content of `results.json`, or what it would be where the comparison has not written it yet."""
     results = cleaned(read_json(folder / RESULTS) if (folder / RESULTS).is_file() else collect(folder))
-    if not isinstance(results, dict) or not {"task", "metric", "rows"} <= set(results):
+    kinds = {"task": str, "metric": str, "rows": list}
+    if not isinstance(results, dict) or not all(isinstance(results.get(key), kinds[key]) for key in kinds):
         raise HfLongSeqError(f"{folder / RESULTS} has no task, metric and rows: name another folder.")
     return results
 

@@ -288,14 +288,7 @@ def _open(folder: Path, name: str):
             f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
             "give another run or repository, or use push_to_hub of the model itself."
         )
-    run_folder.check_safetensors(folder)
-    try:
-        return saved.from_pretrained(folder, dtype="float32", use_safetensors=True).eval()
-    except Exception as error:  # whatever a damaged or hostile configuration leads to
-        reason = " ".join(str(error).split())
-        if "ignore_mismatched_sizes" in reason:  # transformers names the tensors in a log of its own
-            reason = "its tensors have other shapes than config.json says."
-        raise HfLongSeqError(f"{name} holds no model that this package can open: {reason}") from error
+    return run_folder.open_model(saved, folder, dtype="float32")
 
 
 def check_place(output_dir: Path) -> None:

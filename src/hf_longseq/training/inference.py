@@ -50,15 +50,14 @@ def evaluate(
         The loss and the metrics over the whole split.
     """
     recipe, phase, seed = _recorded(model)
-    run_folder.check_safetensors(model)
     data = data or load_data(recipe.data, seed)
     if phase == "pretrain":
         section = recipe.pretrain
-        network = pretraining_class(recipe.pretrain, data.spec).from_pretrained(model, **run_folder.SAFELY)
+        network = run_folder.open_model(pretraining_class(recipe.pretrain, data.spec), model)
         _, collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
     else:
         section = recipe.finetune
-        network = classifier_class(data.spec).from_pretrained(model, **run_folder.SAFELY)
+        network = run_folder.open_model(classifier_class(data.spec), model)
         collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
     chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
@@ -128,9 +127,7 @@ def predict(
     if source is not None and not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
-    run_folder.check_safetensors(model)
-    auto_class = AutoModelForTokenClassification if per_position else CLASSIFIER
-    classifier = auto_class.from_pretrained(model, **run_folder.SAFELY).eval()
+    classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, model)
     config = classifier.config
     bytes_are_read = False
     rows: Any

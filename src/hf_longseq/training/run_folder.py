@@ -165,6 +165,9 @@ def _remove_leftovers(path: Path) -> None:
             left.unlink(missing_ok=True)
 
 
+SECTIONS = ("model", "data", "run")
+
+
 def read_resolved(folder: str | os.PathLike) -> dict | None:
     """Settings recorded in a run folder, or None if the folder holds no run.
 
@@ -176,11 +179,11 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
         return None
     try:
         settings = read_yaml(path)
-    except ValueError:
-        settings = None
-    if not isinstance(settings, dict):
-        raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")
-    return with_present_names(settings)
+        if isinstance(settings, dict) and all(isinstance(settings.get(name, {}), dict) for name in SECTIONS):
+            return with_present_names(settings)
+    except (ValueError, TypeError, AttributeError):  # no YAML, or a text where a section belongs
+        pass
+    raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")
 
 
 def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = False, finished: str = METRICS) -> str:
@@ -423,6 +426,27 @@ def check_safetensors(folder: str | os.PathLike) -> None:
             f"model {folder} holds {held}: save it again with save_pretrained, which writes safetensors, the one kind "
             "of weights that is opened here."
         )
+
+
+def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> Any:
+    """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code.
+
+    Args:
+        auto_class: An Auto class of transformers, or one of our models.
+        folder: Holds `config.json` and the weights.
+        **options: For `from_pretrained`.
+
+    Raises:
+        HfLongSeqError: If it cannot be opened, with the reason.
+    """
+    check_safetensors(folder)
+    try:
+        return auto_class.from_pretrained(folder, **SAFELY, **options).eval()
+    except Exception as error:  # whatever a damaged or hostile configuration leads to
+        reason = " ".join(str(error).split())
+        if "ignore_mismatched_sizes" in reason:  # transformers names the tensors in a log of its own
+            reason = "its tensors have other shapes than config.json says."
+        raise HfLongSeqError(f"{folder} holds no model that this package can open: {reason}") from error
 
 
 def weights_hash(folder: str | os.PathLike) -> str:

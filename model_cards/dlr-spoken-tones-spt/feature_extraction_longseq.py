@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/feature_extraction_longseq.py
