@@ -64,7 +64,7 @@ def publish_here(hub, monkeypatch):
     return functools.partial(publishing.publish, token=hub.token)
 
 
-def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_path):
+def test_a_published_run_opens_everywhere_with_the_same_logits(hub, publish_here, runs, tmp_path):
     out = answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
     assert f"published: {hub.url}/{REPO}" in out and f'from_pretrained("{REPO}", trust_remote_code=True)' in out
     repo = hub.repo(REPO)
@@ -83,8 +83,8 @@ def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_pa
     for private in (str(runs), "secret of this machine", hub.token, str(tmp_path)):
         assert private.encode() not in published, private
 
-    again = publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO)
-    assert answer(again) and len(list(repo.branches["main"].history())) == 3  # nothing changed, no commit
+    again = publish_here(runs / "classifier", REPO)
+    assert again.commit == repo.branches["main"].oid and len(list(repo.branches["main"].history())) == 3  # nothing changed, no commit
 
 
 @pytest.mark.slow
