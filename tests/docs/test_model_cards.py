@@ -54,6 +54,8 @@ def test_what_is_kept_is_small_and_its_code_is_that_of_the_package():
     assert all(path.stat().st_size <= 1_000_000 and path.suffix != ".py" for path in files)
     for name in NAMES:
         links = [path for path in (CARDS / name).iterdir() if path.is_symlink()]
+        gone = [path.name for path in links if not path.is_file()]
+        assert not gone, "run scripts/keep_card.py --links"
         assert links and (CARDS / name / "model.safetensors").is_file()
         for path in links:
             assert path.resolve() == (Path(models.__file__).parent / path.name).resolve()

@@ -84,7 +84,9 @@ def test_a_published_run_opens_everywhere_with_the_same_logits(hub, publish_here
         assert private.encode() not in published, private
 
     again = publish_here(runs / "classifier", REPO)
-    assert again.commit == repo.branches["main"].oid and len(list(repo.branches["main"].history())) == 3  # nothing changed, no commit
+    assert (
+        again.commit == repo.branches["main"].oid and len(list(repo.branches["main"].history())) == 3
+    )  # nothing changed, no commit
 
 
 @pytest.mark.slow
