@@ -1,1 +1,0 @@
-../../src/hf_longseq/models/configuration_s4.py

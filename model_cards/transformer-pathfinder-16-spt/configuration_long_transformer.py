@@ -1,1 +1,0 @@
-../../src/hf_longseq/models/configuration_long_transformer.py

@@ -1,1 +1,0 @@
-../../src/hf_longseq/models/image_processing_longseq.py
