@@ -6,6 +6,7 @@ Axes: D directions (past, future), H channels, L distances from 0, K kernels, F 
 """
 
 import numpy as np
+from scipy.cluster.vq import kmeans2
 
 DIRECTIONS = ("past", "future")
 GONE = 0.01
@@ -104,17 +105,7 @@ def k_means(features_KF: np.ndarray, count: int, rounds: int = 100) -> np.ndarra
     while len(chosen) < count:
         nearest = np.minimum(nearest, np.square(features_KF - features_KF[chosen[-1]]).sum(-1))
         chosen.append(int(nearest.argmax()))
-    centres, members = features_KF[chosen], None
-    for _ in range(rounds):
-        squares = np.square(centres).sum(-1) - 2 * features_KF @ centres.T
-        found = squares.argmin(-1)
-        if members is not None and (found == members).all():
-            break
-        members = found
-        centres = np.stack(
-            [features_KF[members == c].mean(0) if (members == c).any() else centres[c] for c in range(len(centres))]
-        )
-    return members
+    return kmeans2(features_KF, features_KF[chosen], iter=rounds, minit="matrix")[1]
 
 
 def cluster_shapes(kernel_KL: np.ndarray, count: int) -> tuple[np.ndarray, list[str]]:

@@ -127,7 +127,8 @@ def publish(
                 make_branch(api, full_name, revision, told)
             present = files_of(api, full_name, revision)
             refuse_other_architecture(api, full_name, revision, source.config.model_type, present)
-            commit = upload(api, folder, full_name, revision, _message(records), present)
+            what = "converted" if isinstance(records, Converted) else records.settings["data"]["task"]
+            commit = upload(api, folder, full_name, revision, f"Publish {what} model", present)
         if collection is not None:
             with said_in_one_sentence(f"the collection {collection!r}", api, f"was not made; {url} is published"):
                 add_to_collection(api, collection, full_name, private)
@@ -230,11 +231,6 @@ def _write_records(run: Run, folder: Path) -> None:
     for name, content in eval_results_file(run).items():
         (folder / name).parent.mkdir(exist_ok=True)
         run_folder.write_yaml(folder / name, content)
-
-
-def _message(run: Run | Converted) -> str:
-    what = "converted" if isinstance(run, Converted) else run.settings["data"]["task"]
-    return f"Publish {what} model"
 
 
 def copy_processor(source: Path, folder: Path) -> None:
