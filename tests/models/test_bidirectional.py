@@ -139,7 +139,7 @@ def test_positions_outside_the_mask_are_removed_wherever_they_are():
     assert future[0, [1, 2, 4]].tolist() == [3, 5, 0] and future[1, :3].tolist() == [2, 3, 0] and future[2, 4] == 0
 
 
-@backbones
+@pytest.mark.parametrize("backbone", ["mamba2", "rwkv", "xlstm", "recurrent_gemma", "llama"])
 def test_saved_and_opened_by_auto_classes(backbone, tmp_path):
     model = make(backbone, AdapterForMaskedLM, "separate", "concat", input_type="tokens")
     model.save_pretrained(tmp_path)

@@ -5,7 +5,7 @@ import torch
 
 from hf_longseq.models.mega_layers import MegaCache
 from hf_longseq.models.ssm_cache import RecurrentCache, RecurrentLayer
-from toy_models import VARIANTS, make_model
+from toy_models import SMALL, VARIANTS, make_model
 
 ARCHITECTURES = ("s4", "dlr", "transformer")
 architectures = pytest.mark.parametrize("variant", ARCHITECTURES)
@@ -49,8 +49,15 @@ def test_left_padded_rows_generate_as_if_alone(variant):
     assert torch.equal(generated[1], generate(model, tokens[1:2, 4:])[0, -12:])
 
 
-@every_variant
-@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"num_beams": 4, "num_return_sequences": 2}])
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [(name, {}) for name in VARIANTS]
+    + [
+        (name, options)
+        for name in SMALL
+        for options in ({"num_beams": 3}, {"num_beams": 4, "num_return_sequences": 2})
+    ],
+)
 def test_with_and_without_a_cache(variant, options):
     model, tokens = make_generator(variant), prompts()
     with_cache, without = (generate(model, tokens, use_cache=flag, **options) for flag in (True, False))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from golden_files import relative_error
 from hf_longseq.models.longseq_streaming import LongSeqStream, RunningPool
 from hf_longseq.models.ssm_reference import dense_system
-from toy_models import VARIANTS, make_inputs, make_model
+from toy_models import POOLINGS, VARIANTS, make_inputs, make_model
 
 VALUES = dict(input_type="values", num_channels=2)
 variants = pytest.mark.parametrize("variant", VARIANTS)
@@ -32,8 +32,7 @@ def feed_in_pieces(stream, inputs, attention_mask=None):
     return outputs
 
 
-@variants
-@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
+@pytest.mark.parametrize(("variant", "pooling"), POOLINGS)
 @torch.no_grad()
 def test_a_classifier_answers_as_in_one_pass(variant, pooling):
     model = make_model(variant, "ForSequenceClassification", bidirectional=False, pooling=pooling)
@@ -44,8 +43,7 @@ def test_a_classifier_answers_as_in_one_pass(variant, pooling):
     assert stream.positions == 40
 
 
-@variants
-@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
+@pytest.mark.parametrize(("variant", "pooling"), POOLINGS)
 @pytest.mark.parametrize("side", ["left", "right"])
 @torch.no_grad()
 def test_padded_rows_answer_as_in_one_pass(variant, pooling, side):
