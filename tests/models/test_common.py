@@ -312,6 +312,7 @@ def test_models_are_exported(variant):
     torch.testing.assert_close(program.module()(**batch).logits, model(**batch).logits, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_transformer_is_exported_with_a_length_that_varies():
     model = make_model("transformer", "ForSequenceClassification", bidirectional=True)
     batch, longer = make_inputs(model, length=12), make_inputs(model, length=70)

@@ -133,6 +133,7 @@ def reference_logits(model, u_L1):
     return wide.classifier(wide.model.norm(hidden_LH).mean(0))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_million_positions_in_uneven_pieces():
     model = make_model(
