@@ -61,6 +61,8 @@ def test_the_blocks_run_in_the_order_in_which_they_stand(tmp_path, monkeypatch, 
     texts = [f"{'good fine nice' if n % 2 else 'bad poor sad'} {n}" for n in range(120)]
     rows = [f"{text},{n % 2 if n < 60 else ''}" for n, text in enumerate(texts)]
     (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    others = [f"{text},{n % 3}" for n, text in enumerate(texts)]
+    (tmp_path / "other.csv").write_text("\n".join(["text,label", *others]) + "\n")
     (tmp_path / "new.csv").write_text("\n".join(["text", *texts[:5]]) + "\n")
     said = []
     for language, block in re.findall(r"```(python|bash)\n(.*?)```", README, flags=re.S):
