@@ -75,6 +75,12 @@ def show_inputs(name: str, request: gr.Request):
     )
 
 
+def show_first(name: str, request: gr.Request):
+    """Open what the address of the page asks for (`?checkpoint=ORGANISATION/NAME`), or the checkpoint in the box."""
+    asked = request.query_params.get("checkpoint", name)
+    return gr.skip() if asked == name else asked, *show_inputs(asked, request)
+
+
 def ready(name: str, text: str, sound):
     """Predict waits for an input; a canvas may be drawn on at any time."""
     kind = opened(name).kind
@@ -215,8 +221,9 @@ def build(default: str) -> gr.Blocks:
         inputs = [name, text, text_2, picture, sound, share]
         # every click counts, in its order, also while one is answered or the first checkpoint is opened
         button.click(predict, inputs, outputs, api_name="predict", trigger_mode="multiple")
-        opening = [open_button.click, name.submit, page.load]
-        gr.on(opening, show_inputs, name, shown, api_name="open", trigger_mode="multiple")
+        opening = [open_button.click, name.submit]
+        gr.on(opening, show_inputs, name, shown, api_name="open", trigger_mode="multiple", concurrency_id="open")
+        page.load(show_first, name, [name, *shown], api_visibility="private", concurrency_id="open")
         page.unload(close_page)
         example.change(take_example, [name, example], [text, text_2, picture, sound], api_name="example")
         gr.on([text.change, sound.change], ready, [name, text, sound], button, api_visibility="private", queue=False)

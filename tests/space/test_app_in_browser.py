@@ -123,6 +123,10 @@ def test_a_visitor_tries_checkpoints_of_every_kind(page, checkpoints, tmp_path):
     page.wait_for_function("document.querySelector('#text textarea')?.value.startsWith('x,y')")
     page.locator("#predict").click()
     page.wait_for_function("/^-?[0-9.]+$/.test(document.querySelector('#said textarea')?.value)")
+
+    # a link to a checkpoint
+    page.goto(f"{page.url}?checkpoint={checkpoints / 'masked'}")
+    expect(page.locator("#summary")).to_contain_text("S4ForMaskedLM")
     assert not page.wrong, page.wrong
 
 
