@@ -45,10 +45,10 @@ SHAPES = {
 GRID = [(b, length, h) for h in (32, 128, 256) for b in (1, 8, 64) for length in (64, 256, 1024, 4096, 16384, 65536)]
 
 STEPS = {
-    "demo": {"batch": 32, "length": 196, "hidden_size": 64, "layers": 2},
+    "small": {"batch": 32, "length": 196, "hidden_size": 64, "layers": 2},
     "pathfinder": {"batch": 8, "length": 1024, "hidden_size": 256, "layers": 6},
 }
-"""Sizes of whole training steps, of the recipes `demo` (with either architecture) and `pathfinder/s4`."""
+"""Sizes of whole training steps, of a small classifier with either architecture and of `pathfinder/s4`."""
 
 STATES = {"s4": 64, "dlr": 1024}
 MODELS = {"s4": (S4ForSequenceClassification, S4Config), "dlr": (DLRForSequenceClassification, DLRConfig)}

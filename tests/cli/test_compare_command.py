@@ -19,7 +19,7 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
              "--output_dir", tmp_path / "out"]  # fmt: skip
     code, out, err = ask(capsys, *words)
     assert code == 0, err
-    assert out.count("spt-causal") == 2 and "results:" in out and "plots:" in out
+    assert "causal" in out and "32 labels" in out and "64 labels" in out and "results:" in out and "plots:" in out
     assert (
         "report.html" in out and "self-pretrained, causal" in (tmp_path / "out" / "report" / "report.md").read_text()
     )

@@ -58,7 +58,7 @@ def test_a_csv_through_both_phases(tmp_path, capsys, monkeypatch):
     columns = ["--input_column", "review", "--label-column=mood"]
     run(["pretrain", "--data", "reviews.csv", *columns, "--output_dir", "first", *TINY])
     said = capsys.readouterr().err
-    assert "72/9/9 examples" in said and "the largest class (good) has 67% of train" in said
+    assert "72 train, 9 validation, 9 test examples" in said and "the largest class (good) has 67% of train" in said
     monkeypatch.chdir("/")  # the settings name the file wherever they are read
     run(["finetune", "--init_from", tmp_path / "first", "--output_dir", tmp_path / "second", *TINY])
     splits = json.loads((tmp_path / "second" / "splits.json").read_text())
@@ -77,7 +77,7 @@ def test_an_npz_split_by_subject(tmp_path, capsys):
     words = ["--data", an_npz(tmp_path), "--group_column", "subject", "--modality", "values", "--inits", "scratch"]
     run(["spt", *words, "--output_dir", tmp_path / "run", *TINY])
     captured = capsys.readouterr()
-    assert "own-data: accuracy" in captured.out and "split by subject" in captured.err
+    assert "own-data: test accuracy" in captured.out and "split by subject" in captured.err
     splits = json.loads((tmp_path / "run" / "runs" / "s4-scratch-s0" / "splits.json").read_text())
     subjects = [{row // 6 for row in rows} for rows in splits.values()]
     assert not subjects[0] & subjects[1] and not subjects[0] & subjects[2] and not subjects[1] & subjects[2]
