@@ -5,6 +5,3 @@ source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
 
 export HF_HUB_OFFLINE=1
 .venv/bin/hf-longseq spt --recipe demo --seeds 0 1 2 --output_dir runs/demo --jobs 2 "$@"
-echo
-echo "The best classifier, scored again in a new process:"
-.venv/bin/hf-longseq evaluate --model runs/demo/best
