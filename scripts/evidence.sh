@@ -20,6 +20,10 @@ gene_starts() { compare --recipe gene-starts --grid lr=5e-4,1e-3,2e-3 "$@"; }
 run_gene-starts() { gene_starts --arch transformer "$@"; }
 run_gene-starts-300() { gene_starts --arch transformer --data.num_train_examples 300 "$@"; }
 run_gene-starts-s4() { gene_starts --arch s4 --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"; }
+run_gene-starts-causal() {
+    gene_starts --arch transformer --inits scratch,scratch-tied@steps,spt-causal --pretrain.max_steps 1000 \
+        --pretrain.eval_steps 250 "$@"
+}
 # is it locality that pretraining teaches?
 run_gene-starts-controls() {
     gene_starts --arch $controls --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"
