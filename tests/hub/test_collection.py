@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 import yaml
@@ -68,6 +69,18 @@ def test_a_dry_run_keeps_the_folders_and_uploads_nothing(online, comparison, tmp
     assert not online.requests and {path.name for path in tmp_path.iterdir()} == {
         "page", "tones-s4-scratch", "tones-s4-spt",
     }  # fmt: skip
+
+
+def test_a_page_takes_nothing_from_the_report_that_lies_in_the_folder(comparison, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(comparison, copied)
+    (tmp_path / "config.json").write_text("private")
+    (copied / "report" / "figures" / "more.png").symlink_to(tmp_path / "config.json")
+    (copied / "report" / "report.md").write_text("<script>evil</script>")
+    publish_comparison(copied, PAGE, "Tones", dry_run=True, output_dir=tmp_path / "built")
+    page = tmp_path / "built" / "page"
+    assert "evil" not in (page / "README.md").read_text() and (page / "figures" / "headline.png").is_file()
+    assert not (page / "figures" / "more.png").exists() and not (page / "report").exists()
 
 
 @pytest.mark.parametrize("change, message", [

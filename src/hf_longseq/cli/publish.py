@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq publish`: put a run or a converted checkpoint on the Hub, checked and with a card of its records."""
 
-import argparse
-import shlex
 from pathlib import Path
 
 from hf_longseq.cli.options import Parser
@@ -26,49 +24,24 @@ def run(argv: list[str]) -> None:
     if not options.code_only and options.run is None:
         raise HfLongSeqError("publish needs the folder of a run: hf-longseq publish RUN --repo_id organisation/name.")
 
-    if not options.code_only and (Path(options.run) / "plan.json").is_file():
-        return _publish_comparison(options)
-
-    from hf_longseq.hub.publish import publish, refresh_code
-    from hf_longseq.training.progress import quiet_libraries
-
-    quiet_libraries()
-    if options.code_only:
-        done = refresh_code(options.repo_id, revision=options.revision, dry_run=options.dry_run)
-    else:
-        done = publish(
-            options.run,
-            options.repo_id,
-            private=options.private,
-            revision=options.revision,
-            dry_run=options.dry_run,
-            output_dir=options.output_dir,
-            collection=options.collection,
-            license=options.license,
-        )
-    print(done)
-
-
-def _publish_comparison(options: argparse.Namespace) -> None:
-    if options.collection is None or options.revision is not None:
+    whole = not options.code_only and (Path(options.run) / "plan.json").is_file()
+    if whole and (options.collection is None or options.revision is not None):
         raise HfLongSeqError(
             f"{options.run} is a whole comparison: give --collection TITLE and no --revision, or name one of its runs."
         )
 
-    from hf_longseq.comparison.write import report_comparison
     from hf_longseq.hub.collection import publish_comparison
+    from hf_longseq.hub.publish import publish, refresh_code
     from hf_longseq.training.progress import quiet_libraries
 
     quiet_libraries()
-    report_comparison(options.run, shlex.join(["hf-longseq", "report", str(options.run)]))
-    done = publish_comparison(
-        options.run,
-        options.repo_id,
-        options.collection,
-        private=options.private,
-        dry_run=options.dry_run,
-        output_dir=options.output_dir,
-        license=options.license,
-    )
+    shared = {name: getattr(options, name) for name in ("private", "dry_run", "output_dir", "license")}
+    if options.code_only:
+        done = [refresh_code(options.repo_id, revision=options.revision, dry_run=options.dry_run)]
+    elif whole:
+        done = publish_comparison(options.run, options.repo_id, options.collection, **shared)
+    else:
+        more = {"revision": options.revision, "collection": options.collection}
+        done = [publish(options.run, options.repo_id, **shared, **more)]
     for publication in done:
         print(str(publication).strip())

@@ -121,7 +121,8 @@ def _fits(auto: str, config) -> bool:
 
 
 def _run(arguments: list, scratch: str, repo_id: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in ("HF_TOKEN", "HF_ENDPOINT")}
+    secrets = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT")
+    environment = {name: value for name, value in os.environ.items() if name not in secrets}
     environment |= {"HF_HOME": scratch, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     done = subprocess.run(
         [sys.executable, "-c", HIDDEN + STRANGER, json.dumps(arguments)],

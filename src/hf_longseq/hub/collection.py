@@ -19,6 +19,7 @@ from huggingface_hub import HfApi, get_token
 
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.results import RESULTS
+from hf_longseq.comparison.write import write_report
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import markdown
 from hf_longseq.hub.publish import Publication, check_place, keep, publish
@@ -50,7 +51,7 @@ def publish_comparison(
     """Publish the best run of every arm, by validation, a page with the report, and a collection of them.
 
     Args:
-        comparison: Output folder of a finished `compare` or `spt`, with its report.
+        comparison: Output folder of a finished `compare` or `spt`.
         repo_id: The page; the models are `repo_id-ARCH-ARM`.
         collection: Title of the collection, made if it does not exist.
         private, dry_run, license, token: As for `publish`.
@@ -68,8 +69,8 @@ def publish_comparison(
     """
     check_name(repo_id)
     folder = Path(comparison)
-    if not (folder / RESULTS).is_file() or not (folder / "report" / "report.md").is_file():
-        raise HfLongSeqError(f"{folder} holds no {RESULTS} with its report: let the comparison end first.")
+    if not (folder / RESULTS).is_file():
+        raise HfLongSeqError(f"{folder} holds no {RESULTS}: let the comparison end first.")
     if output_dir is not None:
         check_place(Path(output_dir) / "page")
     results = run_folder.read_json(folder / RESULTS)
@@ -137,9 +138,15 @@ def _build_page(folder: Path, results: dict[str, Any], arms: dict[str, tuple[str
     built.mkdir()
     about = {"license": license, "tags": ["hf-longseq", "self-pretraining"], "viewer": False}
     models = [f"- [{name}](https://huggingface.co/{name}): {markdown(note)}" for name, (_, note) in arms.items()]
-    report = (folder / "report" / "report.md").read_text(encoding="utf-8")
-    lines = ["---", yaml.safe_dump(about).strip(), "---", "", report.split("## Where the numbers come from")[0]]
+    # written anew: what lies in `report/` may be anybody's, and may link to anything
+    report = write_report([folder], built / "report")
+    page = (built / "report" / "report.md").read_text(encoding="utf-8")
+    for name in report.files:
+        if name.startswith("figures/"):
+            (built / name).parent.mkdir(exist_ok=True)
+            (built / "report" / name).rename(built / name)
+    shutil.rmtree(built / "report")
+    lines = ["---", yaml.safe_dump(about).strip(), "---", "", page.split("## Where the numbers come from")[0]]
     lines += ["## Models", "", "The best run of every arm, by validation:", "", *models, ""]
     run_folder.write_whole(built / "README.md", "\n".join(lines))
     run_folder.write_json(built / RESULTS, without_paths(results))
-    shutil.copytree(folder / "report" / "figures", built / "figures")
