@@ -31,4 +31,4 @@ def run(argv: list[str]) -> None:
         for name in members:
             done = f" (run: results/{RUN[name]})" if name in RUN else ""
             print(f"  {name:<{width}}{recipes.summary(name)}{done}")
-    print("Recipes with `run` have results in the repository; the others were tried at toy size only.")
+    print("Recipes with `run` have results in the repository; the others are tested at toy size.")

@@ -188,8 +188,9 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,g}")
         axis.minorticks_off()
         if steps := before[axis.get_title(loc="left")]:
-            axis.annotate(f"after {steps:,} steps of pretraining", (0.02, 0.98), xycoords="axes fraction", va="top",
-                          color=ARMS["spt-masked"].colours[0], fontsize=8)  # fmt: skip
+            # a legend without lines: it finds the place that the curves leave free
+            axis.legend([], [], title=f"self-pretrained: after {steps:,} steps", loc="best", frameon=False,
+                        title_fontsize=8)  # fmt: skip
 
     caption = (
         f"{name}: learning curves over the steps with labels (logarithmic); mean over seeds, from the lowest to the "
