@@ -10,11 +10,11 @@ from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe, pretrain, run_folder
+from hf_longseq.training import Recipe, pretrain
 from hf_longseq.training.arguments import PretrainSection
 from hf_longseq.training.build import training_arguments
 from hf_longseq.training.spt_config import SPTConfig
-from hf_longseq.training.trainer_fields import REFUSED, trainer_fields, with_present_names
+from hf_longseq.training.trainer_fields import REFUSED, trainer_fields
 
 LISTOPS = {"data": {"task": "listops"}}
 
@@ -108,27 +108,6 @@ def test_a_grid_may_hold_them():
         "finetune.optim": ("adafactor", "adamw_torch"),
         "pretrain.adam_beta1": (0.8, 0.9),
     }
-
-
-def test_settings_of_earlier_runs_have_the_present_names(tmp_path):
-    old = {
-        "data": {"task": "listops", "num_workers": 2},
-        "pretrain": {"schedule": "constant", "precision": "bf16", "s4": {"micro_batch_size": 4}},
-        "finetune": {"group_by_length": True, "num_workers": 1, "eval_batch_size": None},
-    }
-    new = with_present_names(old)
-    assert new["data"] == old["data"]
-    assert new["pretrain"] == {
-        "lr_scheduler_type": "constant_with_warmup", "bf16": True, "s4": {"per_device_train_batch_size": 4},
-    }  # fmt: skip
-    assert new["finetune"] == {
-        "train_sampling_strategy": "group_by_length",
-        "dataloader_num_workers": 1,
-        "per_device_eval_batch_size": None,
-    }
-    assert Recipe.load(old).finetune == Recipe.load(new).finetune
-    run_folder.write_yaml(tmp_path / "resolved.yaml", old)
-    assert run_folder.first_difference(run_folder.read_resolved(tmp_path), new) is None
 
 
 def test_the_stock_arguments_are_those_of_fine_tuning(tiny, tmp_path):

@@ -20,7 +20,7 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.architectures import check_name
 from hf_longseq.training.arguments import SECTIONS, build_section, convert, section_options
 from hf_longseq.training.recipe import set_dotted
-from hf_longseq.training.trainer_fields import OLDER_NAMES, REFUSED, is_trainer_field
+from hf_longseq.training.trainer_fields import REFUSED, is_trainer_field
 from hf_longseq.version import __version__
 
 
@@ -104,7 +104,7 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
     Returns:
         The other words, and the recipe overrides as a nested mapping.
     """
-    short = {field.name for field in section_options(SECTIONS[phase])} | set(OLDER_NAMES) if phase else set()
+    short = {field.name for field in section_options(SECTIONS[phase])} if phase else set()
     own = set() if parser is None else {name[2:] for action in parser._actions for name in action.option_strings}
     rest: list[str] = []
     overrides: dict = {}

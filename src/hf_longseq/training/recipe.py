@@ -34,9 +34,9 @@ from hf_longseq.training.arguments import (
     section_options,
 )
 from hf_longseq.training.run_folder import read_yaml
-from hf_longseq.training.trainer_fields import PHASES, with_present_names
 
 OBJECTIVES = ("masked", "causal")
+PHASES = ("pretrain", "finetune", "scratch")
 _DATA_OPTIONS = frozenset(field.name for field in section_options(DataSection))
 
 TINY_EXAMPLES = 32
@@ -151,7 +151,7 @@ def joint_settings(recipes: "list[Recipe]", names: list[str] | None = None) -> R
     if list(plain) == [recipes[0].model.arch]:
         return plain[recipes[0].model.arch]
     model = {name: {k: v for k, v in own["model"].items() if (k, v) != ("arch", name)} for name, own in plain.items()}
-    phases = {name: {arch: own[name] for arch, own in plain.items()} for name in ("pretrain", "finetune", "scratch")}
+    phases = {name: {arch: own[name] for arch, own in plain.items()} for name in PHASES}
     return {"model": {"arch": list(plain), **model}, "data": recipes[0].to_dict()["data"], **phases}
 
 
@@ -160,7 +160,7 @@ def _add_objective(base: Raw, own: Raw) -> None:
     objective = own["pretrain"]["objective"]
     inherited = {**base, "scratch": {**own["finetune"], **base["scratch"]}}
     full = {**own, "scratch": {**own["finetune"], **own["scratch"]}}
-    for name in ("model", "pretrain", "finetune", "scratch"):
+    for name in ("model", *PHASES):
         changed = {k: v for k, v in full[name].items() if v != inherited[name].get(k) and k != "objective"}
         if changed:
             base[name][objective] = changed
@@ -184,7 +184,7 @@ def read_recipe(source: "str | Path | Raw | None") -> Raw:
 
 def check_sections(raw: Raw, where: str) -> Raw:
     """Raise for a section that does not exist or is no mapping; leave out what a run recorded about itself."""
-    raw = with_present_names({name: values for name, values in raw.items() if name != "run"})
+    raw = {name: values for name, values in raw.items() if name != "run"}
     for name, values in raw.items():
         if name not in SECTIONS:
             raise HfLongSeqError(

@@ -30,7 +30,6 @@ import psutil
 import yaml
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.trainer_fields import with_present_names
 from hf_longseq.version import __version__
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
     try:
         settings = read_yaml(path)
         if isinstance(settings, dict) and all(isinstance(settings.get(name, {}), dict) for name in SECTIONS):
-            return with_present_names(settings)
+            return settings
     except (ValueError, TypeError, AttributeError):  # no YAML, or a text where a section belongs
         pass
     raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")

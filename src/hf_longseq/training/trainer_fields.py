@@ -57,34 +57,6 @@ REFUSED: dict[str, str] = {
     "disable_tqdm": "is set by the command, which shows the progress itself: leave it out",
 }
 
-# Names in settings of runs before the sections took over those of TrainingArguments -> the name, and other values.
-OLDER_NAMES: dict[str, tuple[str, dict[Any, Any]]] = {
-    "schedule": ("lr_scheduler_type", {"constant": "constant_with_warmup"}),
-    "precision": ("bf16", {"bf16": True, "fp32": False}),
-    "num_workers": ("dataloader_num_workers", {}),
-    "micro_batch_size": ("per_device_train_batch_size", {}),
-    "eval_batch_size": ("per_device_eval_batch_size", {}),
-    "group_by_length": ("train_sampling_strategy", {True: "group_by_length", False: "random"}),
-}
-PHASES = ("pretrain", "finetune", "scratch")
-
-
-def with_present_names(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings, of a recipe or of a recorded run, in which the phases have the names of `TrainingArguments`."""
-    return {name: _renamed(values) if name in PHASES else values for name, values in settings.items()}
-
-
-def _renamed(section: Any) -> Any:
-    if not isinstance(section, dict):
-        return section
-    renamed = {}
-    for key, value in section.items():
-        name, values = OLDER_NAMES.get(key, (key, {}))
-        # mappings inside a section are those of an architecture or an objective
-        renamed[name] = _renamed(value) if isinstance(value, dict) else values.get(value, value) if values else value
-    return renamed
-
-
 @functools.cache
 def trainer_fields() -> dict[str, Any]:
     """Names and types of the fields of `TrainingArguments`. Imports torch."""
