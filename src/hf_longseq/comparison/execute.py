@@ -21,8 +21,8 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +174,17 @@ def compare(
             admit_extension(output_dir, settings, bases)
         run_folder.claim_folder(output_dir, settings, overwrite, finished=RESULTS)
 
+    told = _tables_once(listener) if distributed.is_main() else silent
     with Claims(output_dir) if distributed.is_main() else contextlib.nullcontext() as claims:
         with claims.alone("folder") if claims else contextlib.nullcontext():
             distributed.by_main(open_folder)
-        return Comparison(output_dir, _carry_out(planner, output_dir, data, spec, jobs, listener, claims))
+        if jobs > 1:
+            same = {"source": source, "output_dir": output_dir, "tune": tune, "overrides": overrides, "tiny": tiny}
+            names = ("archs", "inits", "seeds", "grid", "train_fractions")
+            same |= {name: getattr(axes, name) for name in names} | {"tune_seeds": tune_seeds}
+            run_in_processes(jobs, told, same)
+        work = PlanWork(output_dir, planner, data, spec, told, claims)
+        return Comparison(output_dir, work.carry_out())
 
 
 def spt(
@@ -209,55 +216,6 @@ def spt(
     return replace(comparison, best=distributed.by_main(keep))
 
 
-def _carry_out(
-    planner: Planner,
-    output_dir: Path,
-    data: "DataCache",
-    spec: TaskSpec,
-    jobs: int,
-    listener: Listener,
-    claims: Claims | None,
-) -> dict[str, Any]:
-    """Do the runs of a plan: those that tune, if there are any, then those that are reported."""
-    told = listener if distributed.is_main() else silent
-    choices: Choices | None = None
-    for stage in ("tune", "report") if planner.axes.tune_seeds else ("report",):
-        planner.runs.clear()
-        runs = planner.plan(choices)
-        records = [run.record() for run in runs]
-        distributed.by_main(lambda records=records: _write_plan(output_dir, spec, records))
-        tell = _tables_once(told, {run.name: run.arch for run in runs})
-        tell("", 0, sum(run.steps for run in runs), None)
-        # of several processes, one may fail alone, and the others would wait for it in the next run
-        work = PlanWork(output_dir, {run.name: run for run in runs}, distributed.count() == 1)
-        _do(work, [("train", run) for run in runs], jobs, tell, data, claims)
-        if stage == "tune":
-            found = PlanResults(output_dir, records, spec.metric)
-            choices = distributed.by_main(lambda found=found: _choices(found))
-    unscored = distributed.by_main(lambda: PlanResults(output_dir, records, spec.metric).unscored())
-    _do(work, [("score", work.runs[name]) for name in unscored], jobs, tell, data, claims)
-
-    def write() -> dict[str, Any]:
-        with claims.alone(RESULTS):
-            return collect(output_dir, write=True)
-
-    return distributed.by_main(write)
-
-
-def _write_plan(output_dir: Path, spec: TaskSpec, records: list[dict]) -> None:
-    """Write `plan.json`, unless another process, or this command before, wrote one with these runs and more."""
-    path = output_dir / PLAN
-    held = run_folder.read_json(path)["runs"] if path.is_file() else []
-    if not all(record in held for record in records):
-        run_folder.write_json(path, {"task": spec.name, "metric": spec.metric, "runs": records})
-
-
-def _choices(found: PlanResults) -> Choices:
-    """The grid point of each arm that the runs of the tuning seeds chose."""
-    best = [found.best_point(group)[0] for group in found.groups()]
-    return {(run["arch"], run["init"], run["fraction"]): run["grid"] for run in best}
-
-
 class DataCache:
     """Data by their section, so that runs on the same data load them once."""
 
@@ -285,48 +243,39 @@ class DataCache:
         rows = data.pretrain if pretraining else data.labelled
         key = repr((recipe.model, recipe.data, recipe.pretrain if pretraining else None, min(micro, len(rows))))
         if key not in self._flops:
-            config = build_config(recipe, data.spec, classifier=not pretraining)
-            head = pretraining_class(recipe.pretrain, data.spec) if pretraining else classifier_class(data.spec)
+            head, config, collator = _phase_parts(recipe, phase, data.spec)
             with torch.random.fork_rng():
                 model = build_model(head, config)
-            if pretraining:
-                collator = denoising_parts(recipe.pretrain, data.spec, seed=0)[1]
-            else:
-                collator = classification_parts(data.spec)[0]
             device = torch.accelerator.current_accelerator() or torch.device("cpu")
             batch = [rows[row] for row in range(min(micro, len(rows)))]
             self._flops[key] = training_flops(model, collator, batch, device)
         return self._flops[key]
 
 
+def _phase_parts(recipe: Recipe, phase: str, spec: TaskSpec) -> tuple[type, Any, Any]:
+    """The Auto class and the configuration of a phase's model, and the collator of its evaluation."""
+    config = build_config(recipe, spec, classifier=phase != "pretrain")
+    if phase == "pretrain":
+        return pretraining_class(recipe.pretrain, spec), config, denoising_parts(recipe.pretrain, spec, seed=0)[1]
+    return classifier_class(spec), config, classification_parts(spec)[0]
+
+
 def check_models(runs: Sequence[Run], data: DataCache) -> None:
     """Build every model of the plan without memory: a mistake in the last must not show after hours of the first."""
-    seen = set()
-    for run in runs:
-        key = repr((run.recipe.model, run.recipe.pretrain.objective, run.phase))
-        if key in seen:
-            continue
-        seen.add(key)
-        spec = data.load(run.recipe.data).spec
-        config = build_config(run.recipe, spec, classifier=run.phase == "finetune")
+    different = {repr((run.recipe.model, run.recipe.pretrain.objective, run.phase)): run for run in reversed(runs)}
+    for run in reversed(different.values()):
+        head, config, _ = _phase_parts(run.recipe, run.phase, data.load(run.recipe.data).spec)
         with torch.device("meta"):
-            build_model(
-                pretraining_class(run.recipe.pretrain, spec) if run.phase == "pretrain" else classifier_class(spec),
-                config,
-            )
-        if run.phase == "pretrain":
-            denoising_parts(run.recipe.pretrain, spec, seed=0)
-        else:
-            classification_parts(spec)
+            build_model(head, config)
 
 
-def _tables_once(listener: Listener, arch_of: Mapping[str, str]) -> Listener:
+def _tables_once(listener: Listener) -> Listener:
     """Pass on what is said of a model and its optimiser, the only text of several lines, once per architecture."""
     told: set[str] = set()
 
     def tell(label: str, step: int, total: int, text: str | None) -> None:
         if text and "\n" in text:
-            arch = arch_of[label]
+            arch = re.split("-(?:pretrain|scratch|spt)", label)[0]  # the name of a run begins with it
             text = None if arch in told else text
             told.add(arch)
         listener(label, step, total, text)
@@ -334,137 +283,153 @@ def _tables_once(listener: Listener, arch_of: Mapping[str, str]) -> Listener:
     return tell
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlanWork:
-    """What a process needs to know to do any run of a plan."""
+    """Does the runs of a plan that no other process does.
+
+    Args:
+        output_dir: Folder of the comparison.
+        planner: Makes the plan.
+        data: Loads the data of runs.
+        spec: The task.
+        listener: Told the progress.
+        claims: Of this process; None in all but the main one of several that train together, which chooses for all.
+    """
 
     output_dir: Path
-    runs: dict[str, Run]
-    keep_going: bool
+    planner: Planner
+    data: DataCache
+    spec: TaskSpec
+    listener: Listener
+    claims: Claims | None
+    runs: dict[str, Run] = field(default_factory=dict)
 
-    def folder(self, name: str) -> Path:
-        return self.output_dir / RUNS / name
+    def carry_out(self) -> dict[str, Any]:
+        """Do the runs that tune, if there are any, then those that are reported; returns the results."""
+        choices: Choices | None = None
+        for stage in ("tune", "report") if self.planner.axes.tune_seeds else ("report",):
+            self.planner.runs.clear()
+            self.runs = {run.name: run for run in self.planner.plan(choices)}
+            distributed.by_main(self._write_plan)
+            self.listener("", 0, sum(run.steps for run in self.runs.values()), None)
+            self._work_through("train", list(self.runs.values()))
+            if stage == "tune":
+                choices = distributed.by_main(lambda: self._found().choices())
+        unscored = distributed.by_main(lambda: self._found().unscored())
+        self._work_through("score", [self.runs[name] for name in unscored])
 
-    def ended(self, name: str) -> bool:
-        """Whether a run needs no more doing: it is finished, failed, or starts from one that failed."""
-        pretrained = self.runs[name].pretrained
-        return self._failed(name) or bool(pretrained and self._failed(pretrained))
+        def write() -> dict[str, Any]:
+            with self.claims.alone(RESULTS):
+                return collect(self.output_dir, write=True)
 
-    def _failed(self, name: str) -> bool:
-        return self.keep_going and FAILED in self._files(name)
+        return distributed.by_main(write)
+
+    def _found(self) -> PlanResults:
+        return PlanResults(self.output_dir, [run.record() for run in self.runs.values()], self.spec.metric)
+
+    def _write_plan(self) -> None:
+        """Write `plan.json`, unless another process, or this command before, wrote one with these runs and more."""
+        path, records = self.output_dir / PLAN, [run.record() for run in self.runs.values()]
+        held = run_folder.read_json(path)["runs"] if path.is_file() else []
+        if not all(record in held for record in records):
+            run_folder.write_json(path, {"task": self.spec.name, "metric": self.spec.metric, "runs": records})
+
+    def _work_through(self, action: str, runs: list[Run]) -> None:
+        """Train runs, or score them on the test split; those that other processes do are waited for.
+
+        Pretraining comes first, for other runs wait for it, and then the longest, so that no process is left alone
+        with one at the end.
+        """
+        waiting = sorted(runs, key=lambda run: (run.phase != "pretrain", -run.steps))
+        while (name := distributed.by_main(lambda: self._claim_next(action, waiting))) is not None:
+            try:
+                self._perform(action, self.runs[name])
+            finally:
+                if self.claims is not None:
+                    self.claims.release(name)
+
+    def _claim_next(self, action: str, waiting: list[Run]) -> str | None:
+        """Claim a run that may start; None once all are done."""
+        told, pause = False, POLL_SECONDS
+        while True:
+            for run in [run for run in waiting if self._done(action, run)]:
+                waiting.remove(run)
+                self.listener(run.name, run.steps, run.steps, None)
+            ready = [run.name for run in waiting if action == "score" or self._may_start(run)]
+            for name in ready:
+                if self.claims.take(name):
+                    return name
+            if not waiting:
+                return None
+            if not told and self.claims.holder(ready[0]).split()[-1] != socket.gethostname():
+                self.listener(ready[0], 0, 0, f"waits for {self.claims.holder(ready[0])}, who does this run")
+                told = True
+            time.sleep(pause)
+            pause = min(1.5 * pause, 10)  # a file server has better to do than to be asked
+
+    def _may_start(self, run: Run) -> bool:
+        return not run.pretrained or self._done("train", self.runs[run.pretrained])
+
+    def _done(self, action: str, run: Run) -> bool:
+        """Whether nobody has to do this any more."""
+        if run_folder.METRICS not in self._files(run.name):
+            return self._failed(run)
+        return action == "train" or "test" in run_folder.read_json(self._folder(run.name) / run_folder.METRICS)
+
+    def _failed(self, run: Run) -> bool:
+        """Whether a run failed, or starts from one that failed."""
+        # of several processes, one may fail alone, and the others would wait for it in the next run
+        names = (run.name, run.pretrained) if distributed.count() == 1 else ()
+        return any(FAILED in self._files(name) for name in filter(None, names))
 
     def _files(self, name: str) -> list[str]:
         # a listing asks the file server; a look for one file may be answered from what this machine remembers
-        return os.listdir(self.folder(name)) if self.folder(name).is_dir() else []
+        return os.listdir(self._folder(name)) if self._folder(name).is_dir() else []
 
-    def done(self, action: str, run: Run) -> bool:
-        """Whether nobody has to do this any more."""
-        if run_folder.METRICS not in self._files(run.name):
-            return self.ended(run.name)
-        return action == "train" or "test" in run_folder.read_json(self.folder(run.name) / run_folder.METRICS)
+    def _folder(self, name: str) -> Path:
+        return self.output_dir / RUNS / name
 
-    def may_start(self, action: str, run: Run) -> bool:
-        """Whether what the run starts from is there, if it starts from anything."""
-        return action == "score" or not run.pretrained or self.done("train", self.runs[run.pretrained])
-
-    def perform(self, action: str, run: Run, data: DataCache, listener: Listener) -> None:
+    def _perform(self, action: str, run: Run) -> None:
         """Train a run, or score it on the test split.
 
         What the settings of a run bring about, numbers that overflow and too little memory, is written down, and the
         others go on. A full disk, data that changed or a lost connection would fail them all: those end the plan.
         """
         if action == "score":
-            return self._score(run, data)
-        finished = self.folder(run.name) / run_folder.METRICS
-        if distributed.by_main(lambda: self.ended(run.name) or finished.is_file()):
-            return listener(run.name, run.steps, run.steps, None)
+            return self._score(run)
+        if distributed.by_main(lambda: self._done("train", run)):
+            return self.listener(run.name, run.steps, run.steps, None)
         try:
-            self._train(run, data, listener)
+            self._train(run)
         except (Diverged, torch.OutOfMemoryError) as error:
-            if not self.keep_going:
+            if distributed.count() > 1:
                 raise
             sentence = " ".join(str(error).split())
             step = re.search(r"at step (\d+)", sentence)
             record = {"error": sentence, "step": int(step.group(1)) if step else None}
-            run_folder.write_json(self.folder(run.name) / FAILED, record)
-            listener(run.name, run.steps, run.steps, f"failed: {sentence}")
+            run_folder.write_json(self._folder(run.name) / FAILED, record)
+            self.listener(run.name, run.steps, run.steps, f"failed: {sentence}")
 
-    def _train(self, run: Run, data: DataCache, listener: Listener) -> None:
-        common = {"seed": run.seed, "listener": listener, "data": data.load(run.recipe.data)}
-        folder = self.folder(run.name)
+    def _train(self, run: Run) -> None:
+        def tell(label: str, step: int, total: int, text: str | None) -> None:
+            if self.claims is not None:
+                self.claims.check()
+            self.listener(label, step, total, text)
+
+        common = {"seed": run.seed, "listener": tell, "data": self.data.load(run.recipe.data)}
+        folder = self._folder(run.name)
         if run.phase == "pretrain":
             pretrain(run.recipe, folder, **common)
         else:
-            start = self.folder(run.pretrained) if run.pretrained else None
+            start = self._folder(run.pretrained) if run.pretrained else None
             finetune(run.recipe, folder, init_from=start, init=run.init, score_test=run.score_test, **common)
 
-    def _score(self, run: Run, data: DataCache) -> None:
-        path = self.folder(run.name) / run_folder.METRICS
+    def _score(self, run: Run) -> None:
+        path = self._folder(run.name) / run_folder.METRICS
         section = run.recipe.finetune if run.pretrained else run.recipe.scratch
         batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
-        scores = evaluate(self.folder(run.name), data=data.load(run.recipe.data), batch_size=batch)
+        scores = evaluate(self._folder(run.name), data=self.data.load(run.recipe.data), batch_size=batch)
         distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
-
-
-def _do(
-    work: PlanWork,
-    tasks: list[tuple[str, Run]],
-    jobs: int,
-    listener: Listener,
-    data: DataCache,
-    claims: Claims | None,
-) -> None:
-    if jobs == 1 or len(tasks) <= 1:
-        work_through(work, tasks, claims, data, listener)
-    else:
-        run_in_processes(work, tasks, jobs, listener)
-
-
-def work_through(
-    work: PlanWork,
-    tasks: list[tuple[str, Run]],
-    claims: Claims | None,
-    data: DataCache,
-    listener: Listener,
-    stopped: Callable[[], bool] = lambda: False,
-) -> None:
-    """Do those tasks of a plan that no other process does, and wait until the others are done too.
-
-    Pretraining comes first, for other runs wait for it, and then the longest, so that no process is left alone with
-    one at the end. Only the main one of several processes that train together has `claims`; it chooses for all.
-    """
-    waiting = sorted(tasks, key=lambda task: (task[1].phase != "pretrain", -task[1].steps))
-
-    def tell(label: str, step: int, total: int, text: str | None) -> None:
-        if claims is not None:
-            claims.check()
-        listener(label, step, total, text)
-
-    def claim_next() -> tuple[str, str] | None:
-        told, pause = False, POLL_SECONDS
-        while not stopped():
-            for action, run in [task for task in waiting if work.done(*task)]:
-                waiting.remove((action, run))
-                listener(run.name, run.steps, run.steps, None)
-            for action, run in waiting:
-                if work.may_start(action, run) and claims.take(run.name):
-                    return action, run.name
-            if not waiting:
-                return None
-            name = next(run.name for action, run in waiting if work.may_start(action, run))
-            if not told and claims.holder(name).split()[-1] != socket.gethostname():
-                listener(name, 0, 0, f"waits for {claims.holder(name)}, who does this run")
-                told = True
-            time.sleep(pause)
-            pause = min(1.5 * pause, 10)  # a file server has better to do than to be asked
-        return None
-
-    while (found := distributed.by_main(claim_next)) is not None:
-        try:
-            work.perform(found[0], work.runs[found[1]], data, tell)
-        finally:
-            if claims is not None:
-                claims.release(found[1])
 
 
 def keep_best(output_dir: Path) -> Path | None:

@@ -142,6 +142,11 @@ class PlanResults:
         grid = self.best_point(group)[0]["grid"]
         return [run for run in group if run["grid"] == grid and not run.get("tuning")]
 
+    def choices(self) -> dict[tuple, Record]:
+        """The grid point of each arm that the runs of the tuning seeds chose: by architecture, arm and fraction."""
+        best = [self.best_point(group)[0] for group in self.groups()]
+        return {(run["arch"], run["init"], run["fraction"]): run["grid"] for run in best}
+
     def decided(self, group: list[Record]) -> bool:
         """Whether every run of the group has ended, so that the choice stands."""
         return all(self.metrics[run["name"]] or self.errors[run["name"]] for run in group)
