@@ -33,31 +33,30 @@ def test_labels_are_those_of_the_annotation_base_by_base(tmp_path):
     for split in ("train", "validation", "test"):
         seen = []
         ((low, high),) = stretches(genome, split)
-        for ids_BL, labels_BL in windows(genome, split, 1024):
-            for ids_L, labels_L in zip(ids_BL, labels_BL, strict=True):
-                first = low + 1024 * len(seen)
-                codes = genome.codes[first : first + 1024]
-                strand = 1 if (ids_L - 4 == codes).all() else -1
-                assert (ids_L - 4 == (codes if strand > 0 else COMPLEMENT[codes[::-1]])).all()
-                seen.append(strand)
-                for place in range(0, 1024, 37):
-                    base = first + (place if strand > 0 else 1023 - place)
-                    over = {int(s) * strand for start, end, s in genome.genes if start <= base < end}
-                    assert labels_L[place] == (1 if 1 in over else 2 if -1 in over else 0)
+        for ids_L, labels_L in windows(genome, split, 1024):
+            first = low + 1024 * len(seen)
+            codes = genome.codes[first : first + 1024]
+            strand = 1 if (ids_L - 4 == codes).all() else -1
+            assert (ids_L - 4 == (codes if strand > 0 else COMPLEMENT[codes[::-1]])).all()
+            seen.append(strand)
+            for place in range(0, 1024, 37):
+                base = first + (place if strand > 0 else 1023 - place)
+                over = {int(s) * strand for start, end, s in genome.genes if start <= base < end}
+                assert labels_L[place] == (1 if 1 in over else 2 if -1 in over else 0)
         assert len(seen) == (high - low) // 1024
         assert set(seen) <= {1, -1}
 
 
 def test_a_base_in_genes_of_both_strands_counts_for_the_strand_that_is_read():
     genome = Genome("toy", np.zeros(4000, np.uint8), np.array([[0, 4000, 1], [0, 4000, -1]]), np.array([4000]))
-    assert all((labels_BL == 1).all() for _, labels_BL in windows(genome, "train", 1024))
+    assert all((labels_L == 1).all() for _, labels_L in windows(genome, "train", 1024))
 
 
 def test_windows_stay_within_a_record():
     ends = np.array([1500, 4000])
     genome = Genome("toy", np.arange(4000).astype(np.uint8) % 4, np.array([[0, 90, 1]]), ends)
-    count = sum(len(ids) for ids, _ in windows(genome, "train", 1024))
-    assert count == 1  # of the 1,500 bases of the first record; the 900 behind are too few
+    # the first record has 1,500 bases, and the 900 behind it are too few
+    assert len(list(windows(genome, "train", 1024))) == 1
 
 
 def test_what_has_no_windows_is_refused(tmp_path):

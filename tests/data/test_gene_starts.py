@@ -85,7 +85,7 @@ def test_unlabelled_windows_are_of_the_training_stretch_alone(toy):
     splits, _ = load_task("gene-starts", length=128, unlabelled_windows=1200, genome=None, data_dir=None)
     assert list(splits["unlabelled"].features) == ["input_ids"] and len(splits["unlabelled"]) == 1200
     assert set(load_task("gene-starts", length=128)[0]) == set(SPLITS)
-    centres, strands, _ = random_places(toy, 128, 2000)
+    centres, strands = random_places(toy, 128, 2000)
     lows, highs = window_ends(centres, strands, 128)
     ((first, end),) = stretches(toy, "train")
     assert first <= lows.min() < first + 50 and end - 50 < highs.max() <= end and 900 < (strands > 0).sum() < 1100
@@ -93,8 +93,9 @@ def test_unlabelled_windows_are_of_the_training_stretch_alone(toy):
 
 def test_no_window_crosses_from_record_to_record(toy):
     halves = Genome("two", toy.codes, toy.genes, np.array([9_100, len(toy.codes)]))
-    for places in (random_places(halves, 128, 2000), labelled_places(halves, "train", 256)):
-        lows, highs = window_ends(*places[:2], 256 if places[2] is not None else 128)
+    labelled = labelled_places(halves, "train", 256)[:2]
+    for places, length in ((random_places(halves, 128, 2000), 128), (labelled, 256)):
+        lows, highs = window_ends(*places, length)
         assert not ((lows < 9_100) & (highs > 9_100)).any() and (highs <= 9_100).any() and (lows >= 9_100).any()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hf_longseq.data.listops import CLOSE_ID, DIGIT_ID, EOS_ID, OPERATOR_ID, VOCABULARY, load, make_rows
+from hf_longseq.data.listops import CLOSE_ID, DIGIT_ID, EOS_ID, OPERATOR_ID, VOCABULARY, load, make_row
 from hf_longseq.data.task import TASKS, load_task
 
 BENCHMARK = {"min_length": 500, "max_length": 2_000, "max_depth": 10, "max_args": 10}
@@ -33,8 +33,8 @@ def evaluate(ids):
 
 @pytest.fixture(scope="module")
 def sample():
-    rows = make_rows(BENCHMARK, 0, range(1500))
-    return [row.tolist() for row in rows["input_ids"]], np.array(rows["labels"])
+    rows = [make_row(BENCHMARK, 0, number) for number in range(1500)]
+    return [row["input_ids"].tolist() for row in rows], np.array([row["labels"] for row in rows])
 
 
 def test_labels_are_the_values_of_the_trees(sample):
@@ -62,9 +62,9 @@ def test_operators_and_digits_are_uniform(sample):
 
 
 def test_a_row_depends_on_seed_and_number_alone():
-    several, alone = make_rows(BENCHMARK, 3, [4, 5, 6]), make_rows(BENCHMARK, 3, [5])
-    assert several["input_ids"][1].tolist() == alone["input_ids"][0].tolist()
-    assert make_rows(BENCHMARK, 4, [5])["input_ids"][0].tolist() != alone["input_ids"][0].tolist()
+    several, alone = [make_row(BENCHMARK, 3, number) for number in (4, 5, 6)], make_row(BENCHMARK, 3, 5)
+    assert several[1]["input_ids"].tolist() == alone["input_ids"].tolist()
+    assert make_row(BENCHMARK, 4, 5)["input_ids"].tolist() != alone["input_ids"].tolist()
 
 
 def test_loads_by_name_as_a_dataset(tmp_path):

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from hf_longseq.data.pathfinder import draw_example, load, make_rows, pathfinder_task
+from hf_longseq.data.pathfinder import draw_example, load, pathfinder_task
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables
 from hf_longseq.data.task import load_task
 
@@ -111,9 +111,9 @@ def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(pictures_of, r
 
 def test_a_picture_depends_on_seed_and_number_alone():
     parameters = pathfinder_task(128, contour_length=3).parameters
-    several, alone = make_rows(parameters, 3, [4, 5, 6]), make_rows(parameters, 3, [5])
-    assert (several["input_values"][1] == alone["input_values"][0]).all()
-    assert (make_rows(parameters, 4, [5])["input_values"][0] != alone["input_values"][0]).any()
+    several = [draw_example(parameters, 3, number)[0] for number in (4, 5, 6)]
+    assert (several[1] == draw_example(parameters, 3, 5)[0]).all()
+    assert (draw_example(parameters, 4, 5)[0] != several[1]).any()
 
 
 def test_pictures_are_the_same_without_numba():

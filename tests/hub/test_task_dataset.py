@@ -110,7 +110,7 @@ def test_every_kind_of_column_survives(kind, rows, rate):
     there = to_published(made[:], features, spec)
     held = from_published(there.to_batches()[0], features, spec)
     assert Features.from_arrow_schema(there.schema)["labels"] == List(ClassLabel(names=["a", "b"]))
-    again = Dataset.from_dict({name: column.to_pylist() for name, column in held.items()}, features)
+    again = Dataset.from_dict(held.to_pydict(), features)
     assert content_hash(again) == content_hash(made)
 
 

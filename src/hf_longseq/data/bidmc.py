@@ -10,13 +10,12 @@ patient: windows belong to the same recording if they share stretches of samples
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import DatasetDict, Features, Value
 
-from hf_longseq.data.columns import sequence_feature
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.columns import Row, sequence_feature
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -25,7 +24,6 @@ UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent
 SPLITS = ("patient", "published", "original")
 FEATURES = Features({"input_values": sequence_feature("float32", 2), "labels": Value("float32")})
 STRETCH = 16
-CHUNK = 200
 
 
 def load(
@@ -44,17 +42,14 @@ def load(
         raise HfLongSeqError(f"split is {split!r}: use {', '.join(map(repr, SPLITS))}.")
     files = _find(target, Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / "bidmc")
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, Row]]:
         windows, targets = zip(*(row for file in files for row in read_ts(file)), strict=True)
         in_train_file = sum(1 for _ in read_ts(files[0])) if split == "original" else 0
         for name, chosen in _split(list(windows), split, in_train_file).items():
-            for start in range(0, len(chosen), CHUNK):
-                some = chosen[start : start + CHUNK]
-                yield name, {"input_values": [windows[i] for i in some], "labels": [targets[i] for i in some]}
+            yield from ((name, {"input_values": windows[i], "labels": targets[i]}) for i in chosen)
 
-    depends_on = {"version": 1, "target": target, "split": split, "files": fingerprint(files)}
-    splits = load_converted(f"bidmc-{target.lower()}", depends_on, FEATURES, chunks, cache_dir)
-    return splits, task_spec(target, split)
+    options, spec = {"version": 2, "target": target, "split": split}, task_spec(target, split)
+    return load_converted(spec.name, options, files, FEATURES, rows, cache_dir), spec
 
 
 def task_spec(target: str, split: str) -> TaskSpec:

@@ -8,16 +8,16 @@ and deviation of those results; colour images get one such scale for the three c
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from datasets import DatasetDict
 
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.parquet_source import find_parquet, read_batches
-from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
+from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -52,17 +52,17 @@ def load(
     files = binary or find_parquet(REPO_ID, ("train", "test"), data_dir, cache_dir)
     read = _read_binary if binary else _read_parquet
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
-        images, labels = read(files["train"], grey)
-        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(42)).numpy()
-        in_train = int(0.9 * len(images))
-        for split, chosen in (("train", order[:in_train]), ("validation", order[in_train:])):
-            yield split, pixel_columns(images[chosen], labels[chosen])
-        yield "test", pixel_columns(*read(files["test"], grey))
+    def rows() -> Iterator[tuple[str, Row]]:
+        train, test = read(files["train"], grey), read(files["test"], grey)
+        order = torch.randperm(len(train[0]), generator=torch.Generator().manual_seed(42)).tolist()
+        in_train = int(0.9 * len(order))
+        for place, index in enumerate(order):
+            yield "train" if place < in_train else "validation", pixel_row(train[0][index], train[1][index])
+        yield from (("test", pixel_row(*pair)) for pair in zip(*test, strict=True))
 
-    depends_on = {"version": 1, "grey": grey, "files": fingerprint([*files["train"], *files["test"]])}
+    options, sources = {"version": 2, "grey": grey}, [*files["train"], *files["test"]]
     features = pixel_features(LABELS, 1 if grey else 3)
-    return pixel_rows(load_converted(spec.name, depends_on, features, chunks, cache_dir), spec), spec
+    return pixel_rows(load_converted(spec.name, options, sources, features, rows, cache_dir), spec), spec
 
 
 def task_spec(grey: bool) -> TaskSpec:

@@ -2,26 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of Arrow from what the loaders make: sequences of any length as numpy arrays, and labels."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from datasets import Array2D, Features, List, Value
 
-# Values under the name of their column.
-Columns = dict[str, Sequence[Any]]
+# Values under the names of their columns; sequences are arrays (L,) or (L, C).
+Row = dict[str, Any]
 
 
-def as_table(columns: Columns, features: Features) -> pa.Table:
-    """A table of the columns that `features` names; sequences are arrays (L,) or (L, C), or a column of Arrow."""
-    arrays = {}
+def as_table(rows: list[Row] | pa.Table, features: Features) -> pa.Table:
+    """A table of the columns that `features` names."""
+    if isinstance(rows, pa.Table):
+        return rows
+    columns = {}
     for name, kind in features.items():
-        values = columns[name]
-        if not isinstance(values, pa.Array) and isinstance(kind, List | Array2D):
-            values = sequence_array(values, kind.dtype if isinstance(kind, Array2D) else kind.feature.dtype)
-        arrays[name] = values
-    return pa.table(arrays, schema=features.arrow_schema)
+        columns[name] = [row[name] for row in rows]
+        if isinstance(kind, List | Array2D):
+            columns[name] = sequence_array(
+                columns[name], kind.dtype if isinstance(kind, Array2D) else kind.feature.dtype
+            )
+    return pa.table(columns, schema=features.arrow_schema)
 
 
 def sequence_feature(dtype: str, num_channels: int = 1) -> List | Array2D:

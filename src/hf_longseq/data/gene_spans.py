@@ -13,13 +13,13 @@ genome, validation the next 10 %, testing the last 28 %, as in gene-starts: no b
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import gene_starts, genomes
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -27,7 +27,6 @@ from hf_longseq.errors import HfLongSeqError
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 LABELS = ("O", "gene on this strand", "gene on the other strand")
 BETWEEN, THIS, OTHER = range(3)
-CHUNK = 200
 
 
 def load(
@@ -46,15 +45,14 @@ def load(
         raise HfLongSeqError(f"length is {length}: gene spans have windows of {', '.join(map(str, LENGTHS))} bases.")
     file = genomes.genome_file(genome, data_dir)
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, Row]]:
         whole = genomes.load_genome(genome, data_dir)
         for split in SPLITS:
-            for ids_BL, labels_BL in windows(whole, split, length):
-                yield split, {"input_ids": ids_BL, "labels": labels_BL}
+            for ids_L, labels_L in windows(whole, split, length):
+                yield split, {"input_ids": ids_L, "labels": labels_L}
 
-    depends_on = {"version": 1, "length": length, "files": fingerprint([file])}
     features = Features({"input_ids": List(Value("int32")), "labels": List(Value("int16"))})
-    splits = load_converted("gene-spans", depends_on, features, chunks, cache_dir)
+    splits = load_converted("gene-spans", {"version": 2, "length": length}, [file], features, rows, cache_dir)
     return splits, genomes.with_origin(task_spec(length), file)
 
 
@@ -72,7 +70,7 @@ def task_spec(length: int = 1024) -> TaskSpec:
 
 
 def windows(genome: Genome, split: str, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Token ids and labels of a split's windows, (B, L) each, some at a time.
+    """Token ids and labels of a split's windows, (L,) each, one after the other.
 
     Args:
         genome: The genome.
@@ -87,17 +85,13 @@ def windows(genome: Genome, split: str, length: int) -> Iterator[tuple[np.ndarra
             f"The {split} stretch of {genome.name} has no {length} bases in a row: take a longer genome."
         )
     strands = np.random.default_rng(SPLITS.index(split)).choice([1, -1], len(firsts))
-    forward, backward = strand_cover(genome)
-    for start in range(0, len(firsts), CHUNK):
-        some = slice(start, start + CHUNK)
-        strands_B1 = strands[some, None]
-        places_BL = firsts[some, None] + np.arange(length)
-        places_BL = np.where(strands_B1 > 0, places_BL, places_BL[:, ::-1])
-        codes_BL = genome.codes[places_BL]
-        ids_BL = genomes.BASE_ID + np.where(strands_B1 > 0, codes_BL, genomes.COMPLEMENT[codes_BL])
-        plus_BL, minus_BL = forward[places_BL], backward[places_BL]
-        this_BL, other_BL = np.where(strands_B1 > 0, [plus_BL, minus_BL], [minus_BL, plus_BL])
-        yield ids_BL, np.where(this_BL, THIS, np.where(other_BL, OTHER, BETWEEN))
+    covers = strand_cover(genome)
+    for first, strand in zip(firsts, strands, strict=True):
+        places_L = np.arange(first, first + length)[::strand]
+        codes_L = genome.codes[places_L]
+        ids_L = genomes.BASE_ID + (codes_L if strand > 0 else genomes.COMPLEMENT[codes_L])
+        this_L, other_L = (cover[places_L] for cover in covers[::strand])
+        yield ids_L, np.where(this_L, THIS, np.where(other_L, OTHER, BETWEEN))
 
 
 def strand_cover(genome: Genome) -> tuple[np.ndarray, np.ndarray]:

@@ -19,13 +19,13 @@ of something in the training stretch. The pairs are the same at every length, ex
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -36,7 +36,6 @@ STARTS = ("ATG", "GTG")
 STRETCHES = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
 SHORTEST_GENE, MARGIN = 450, 90
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
-CHUNK = 1000
 
 
 def load(
@@ -63,22 +62,19 @@ def load(
         raise HfLongSeqError(f"unlabelled_windows is {unlabelled_windows}: use 0 for none, or a number of windows.")
     file = genomes.genome_file(genome, data_dir)
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, Row]]:
         whole = genomes.load_genome(genome, data_dir)
         for split in SPLITS:
-            yield from _columns(whole, split, *labelled_places(whole, split, length), length=length)
+            for centre, strand, label in zip(*labelled_places(whole, split, length), strict=True):
+                yield split, {"input_ids": genomes.windows(whole, centre, strand, length), "labels": label}
         if unlabelled_windows:
-            yield from _columns(whole, "unlabelled", *random_places(whole, length, unlabelled_windows), length=length)
+            for place in zip(*random_places(whole, length, unlabelled_windows), strict=True):
+                yield "unlabelled", {"input_ids": genomes.windows(whole, *place, length)}
 
     splits = (*SPLITS, "unlabelled") if unlabelled_windows else SPLITS
-    depends_on = {
-        "version": 1,
-        "length": length,
-        "unlabelled_windows": unlabelled_windows,
-        "files": fingerprint([file]),
-    }
-    rows = load_converted("gene-starts", depends_on, FEATURES, chunks, cache_dir, splits)
-    return rows, genomes.with_origin(task_spec(length), file)
+    options = {"version": 2, "length": length, "unlabelled_windows": unlabelled_windows}
+    splits = load_converted("gene-starts", options, [file], FEATURES, rows, cache_dir, splits)
+    return splits, genomes.with_origin(task_spec(length), file)
 
 
 def task_spec(length: int = 256) -> TaskSpec:
@@ -141,7 +137,7 @@ def codon_inside(genome: Genome, first: int, end: int, strand: int) -> int | Non
     return int(random.Random(f"gene-starts/{genome.name}/{first}").choice(places)) if len(places) else None
 
 
-def random_places(genome: Genome, length: int, count: int) -> tuple[np.ndarray, np.ndarray, None]:
+def random_places(genome: Genome, length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Centres and strands, (count,) each, of windows from anywhere in the training stretch."""
     lows, highs = np.array(stretches(genome, "train")).T
     room = np.maximum(highs - lows - length + 1, 0)  # windows that begin in each part
@@ -154,14 +150,4 @@ def random_places(genome: Genome, length: int, count: int) -> tuple[np.ndarray, 
     strands = generator.choice([1, -1], count)
     part = np.searchsorted(np.cumsum(room), draws, side="right")
     firsts = lows[part] + draws - (np.cumsum(room) - room)[part]
-    return firsts + np.where(strands > 0, length // 2, length - length // 2 - 1), strands, None
-
-
-def _columns(
-    genome: Genome, split: str, centres: np.ndarray, strands: np.ndarray, labels: np.ndarray | None, length: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of a split, some at a time."""
-    for start in range(0, len(centres), CHUNK):
-        some = slice(start, start + CHUNK)
-        columns = {"input_ids": genomes.windows(genome, centres[some], strands[some], length)}
-        yield split, columns if labels is None else columns | {"labels": labels[some]}
+    return firsts + np.where(strands > 0, length // 2, length - length // 2 - 1), strands

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes generated tasks: many processes, resumable, parquet files with a manifest.
 
-A generated task is a function from example numbers to rows, so the data are the same for any number of processes, and
-an interrupted run resumes. A folder holds `<split>-00003-of-00096.parquet` files and a
-`manifest.json` with everything the data depend on and the hash of every file; it says whether the set is finished.
+A generated task is a function from the number of an example to a row, so the data are the same for any number of
+processes, and an interrupted run resumes. A folder holds `<split>-00003-of-00096.parquet` files and a `manifest.json`
+with everything the data depend on, which says whether the set is finished.
 """
 
 import hashlib
@@ -17,7 +17,8 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,15 @@ from datasets import Dataset, DatasetDict, Features
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
-from hf_longseq.data.columns import Columns, as_table
+from hf_longseq.data.columns import Row, as_table
 from hf_longseq.data.task import cache_directory
 from hf_longseq.errors import HfLongSeqError
 
 MANIFEST = "manifest.json"
 MAX_REDRAWS = 1000
 
-# (parameters, seed, example numbers, draw) -> columns; draw > 0 asks for other examples under the same numbers.
-RowMaker = Callable[[dict[str, Any], int, Sequence[int], int], Columns]
+# (parameters, seed, number of the example, draw) -> row; draw > 0 asks for another example under the same number.
+RowMaker = Callable[[dict[str, Any], int, int, int], Row]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class GeneratedTask:
     Args:
         name: Name of the task.
         version: Raised whenever the same seed and parameters would give other data.
-        make_rows: Module-level function that computes rows from example numbers.
+        make_row: Module-level function that computes a row from the number of an example.
         features: Columns of the data set.
         parameters: Everything besides seed and number that the rows depend on; plain JSON values.
         splits: Examples per split; numbers run through the splits in this order.
@@ -57,29 +58,30 @@ class GeneratedTask:
 
     name: str
     version: int
-    make_rows: RowMaker
+    make_row: RowMaker
     features: Features
     parameters: dict[str, Any]
     splits: dict[str, int]
     seed: int = 0
     distinct_column: str | None = None
     rows_per_file: int = 1000
-    file_ranges: dict[str, tuple[int, int]] = field(init=False, repr=False)
 
     def __post_init__(self):
         for split, count in self.splits.items():
             if count < 1:
                 raise HfLongSeqError(f"Split {split!r} of {self.name} has {count} examples: ask for at least 1.")
-        ranges: dict[str, tuple[int, int]] = {}
-        first = 0
+
+    @cached_property
+    def file_ranges(self) -> dict[str, tuple[int, int]]:
+        """Numbers of the examples, first and end, that each file holds."""
+        ranges, first = {}, 0
         for split, count in self.splits.items():
-            files = -(-count // self.rows_per_file)
-            for number in range(files):
-                start = first + number * self.rows_per_file
-                stop = min(start + self.rows_per_file, first + count)
-                ranges[f"{split}-{number:05d}-of-{files:05d}.parquet"] = (start, stop)
+            starts = range(0, count, self.rows_per_file)
+            for number, start in enumerate(starts):
+                stop = min(start + self.rows_per_file, count)
+                ranges[f"{split}-{number:05d}-of-{len(starts):05d}.parquet"] = (first + start, first + stop)
             first += count
-        object.__setattr__(self, "file_ranges", ranges)
+        return ranges
 
     def description(self) -> dict[str, Any]:
         """What the data depend on, as JSON."""
@@ -113,16 +115,15 @@ def generate(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / ".lock", timeout=0):
-            manifest = _open_manifest(task, folder)
-            if not manifest["complete"]:
-                _write_files(task, folder, manifest, num_workers or os.cpu_count() or 1, progress)
+            if not _is_finished(task, folder):
+                _write_manifest(task, folder, complete=False)
+                _write_files(task, folder, num_workers or os.cpu_count() or 1, progress)
                 if task.distinct_column is not None:
-                    _replace_duplicates(task, folder, manifest)
-                manifest["complete"] = True
-                _write_json(folder / MANIFEST, manifest)
+                    _replace_duplicates(task, folder)
+                _write_manifest(task, folder, complete=True)
     except Timeout:
         # whoever holds the lock may only be looking at a finished set, as several jobs at a time do
-        if not ((folder / MANIFEST).exists() and _matching_manifest(task, folder)["complete"]):
+        if not _is_finished(task, folder):
             raise HfLongSeqError(
                 f"{folder} is being written by another process: wait for it, or choose another folder."
             ) from None
@@ -149,48 +150,49 @@ def read_folder(folder: Path, splits: Sequence[str] | dict, cache_dir: str | Pat
     )
 
 
-def _open_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
-    """The folder's manifest, checked against the task; a new one if there is none."""
-    path = folder / MANIFEST
-    if not path.exists():
+def _is_finished(task: GeneratedTask, folder: Path) -> bool:
+    """Whether the folder holds the whole set; raises if it holds something else."""
+    if not (folder / MANIFEST).exists():
         others = [entry.name for entry in folder.iterdir() if entry.name != ".lock" and ".tmp-" not in entry.name]
         if others:
             raise HfLongSeqError(f"{folder} holds {others[0]!r} but no {MANIFEST}: choose an empty folder.")
-        manifest = {**task.description(), "complete": False, "files": {}}
-        _write_json(path, manifest)
-        return manifest
-    manifest = _matching_manifest(task, folder)
-    for leftover in folder.glob("*.tmp-*"):
-        leftover.unlink()
-    if not manifest["complete"]:
-        there = {name: entry for name, entry in manifest["files"].items() if (folder / name).exists()}
-        manifest["files"] = {name: entry for name, entry in there.items() if _sha256(folder / name) == entry["sha256"]}
-        return manifest
-    missing = next((name for name in manifest["files"] if not (folder / name).exists()), None)
-    if missing is not None:
-        raise HfLongSeqError(
-            f"{folder} lacks {missing!r}, which its {MANIFEST} lists: delete the folder and generate again."
-        )
-    return manifest
-
-
-def _matching_manifest(task: GeneratedTask, folder: Path) -> dict[str, Any]:
+        return False
     manifest = json.loads((folder / MANIFEST).read_text())
     for key, value in task.description().items():
         if manifest.get(key) != value:
             raise HfLongSeqError(
                 f"{folder} holds data with {key}={manifest.get(key)!r}, not {value!r}: choose another folder."
             )
-    return manifest
+    missing = next((name for name in task.file_ranges if not (folder / name).exists()), None)
+    if manifest["complete"] and missing is not None:
+        raise HfLongSeqError(f"{folder} lacks {missing!r}, a part of the set: delete the folder and generate again.")
+    return manifest["complete"]
 
 
-def _write_files(task: GeneratedTask, folder: Path, manifest: dict, num_workers: int, progress: bool) -> None:
-    todo = [name for name in task.file_ranges if name not in manifest["files"]]
-    done_rows = sum(entry["rows"] for entry in manifest["files"].values())
+def _write_manifest(task: GeneratedTask, folder: Path, complete: bool) -> None:
+    temporary = folder / f"{MANIFEST}.tmp-{os.getpid()}"
+    temporary.write_text(json.dumps({**task.description(), "complete": complete}, indent=1) + "\n")
+    os.replace(temporary, folder / MANIFEST)
+
+
+def _is_written(path: Path, rows: int) -> bool:
+    """Whether an earlier run wrote the file to its end."""
+    try:
+        return path.exists() and pq.read_metadata(path).num_rows == rows
+    except pa.ArrowInvalid:
+        return False
+
+
+def _write_files(task: GeneratedTask, folder: Path, num_workers: int, progress: bool) -> None:
+    for leftover in folder.glob("*.tmp-*"):
+        leftover.unlink()
+    sizes = {name: stop - start for name, (start, stop) in task.file_ranges.items()}
+    todo = [name for name, rows in sizes.items() if not _is_written(folder / name, rows)]
+    done_rows = sum(sizes.values()) - sum(sizes[name] for name in todo)
     num_workers = min(num_workers, len(todo))
     with ExitStack() as stack:
         bar = stack.enter_context(
-            tqdm(total=sum(task.splits.values()), initial=done_rows, unit="ex", desc=task.name, disable=not progress)
+            tqdm(total=sum(sizes.values()), initial=done_rows, unit="ex", desc=task.name, disable=not progress)
         )
         if num_workers <= 1:
             finished = (_write_file(task, folder, name) for name in todo)
@@ -201,10 +203,8 @@ def _write_files(task: GeneratedTask, folder: Path, manifest: dict, num_workers:
             stack.callback(pool.shutdown, cancel_futures=True)
             futures = [pool.submit(_write_file, task, folder, name) for name in todo]
             finished = (future.result() for future in as_completed(futures))
-        for name, entry in finished:
-            manifest["files"][name] = entry
-            _write_json(folder / MANIFEST, manifest)
-            bar.update(entry["rows"])
+        for name in finished:
+            bar.update(sizes[name])
 
 
 def _end_with_parent() -> None:
@@ -217,30 +217,29 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _write_file(task: GeneratedTask, folder: Path, name: str) -> tuple[str, dict]:
-    return name, _write_parquet(folder / name, _make_table(task, range(*task.file_ranges[name]), 0))
+def _write_file(task: GeneratedTask, folder: Path, name: str) -> str:
+    _write_parquet(folder / name, _make_table(task, range(*task.file_ranges[name]), 0))
+    return name
 
 
 def _make_table(task: GeneratedTask, numbers: Sequence[int], draw: int) -> pa.Table:
-    return as_table(task.make_rows(task.parameters, task.seed, numbers, draw), task.features)
+    rows = [task.make_row(task.parameters, task.seed, number, draw) for number in numbers]
+    return as_table(rows, task.features)
 
 
-def _write_parquet(path: Path, table: pa.Table) -> dict:
+def _write_parquet(path: Path, table: pa.Table) -> None:
     temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
     pq.write_table(table, temporary, compression="zstd", row_group_size=100)
-    entry = {"rows": len(table), "sha256": _sha256(temporary)}
     os.replace(temporary, path)
-    return entry
 
 
-def _replace_duplicates(task: GeneratedTask, folder: Path, manifest: dict) -> None:
+def _replace_duplicates(task: GeneratedTask, folder: Path) -> None:
     """Draw again every row whose content an earlier row has, so that splits share no example."""
     seen: set[bytes] = set()
     for name, (start, _) in task.file_ranges.items():
         table = pq.read_table(folder / name, columns=[task.distinct_column])
-        digests = _row_digests(table[task.distinct_column])
         redrawn: dict[int, pa.Table] = {}
-        for row, digest in enumerate(digests):
+        for row, digest in enumerate(_row_digests(table[task.distinct_column])):
             draw = 0
             while digest in seen:
                 draw += 1
@@ -256,10 +255,7 @@ def _replace_duplicates(task: GeneratedTask, folder: Path, manifest: dict) -> No
             whole = pq.read_table(folder / name)
             place = {row: len(whole) + position for position, row in enumerate(redrawn)}
             order = [place.get(row, row) for row in range(len(whole))]
-            manifest["files"][name] = _write_parquet(
-                folder / name, pa.concat_tables([whole, *redrawn.values()]).take(order)
-            )
-            _write_json(folder / MANIFEST, manifest)
+            _write_parquet(folder / name, pa.concat_tables([whole, *redrawn.values()]).take(order))
 
 
 def _row_digests(column: pa.ChunkedArray) -> list[bytes]:
@@ -270,13 +266,3 @@ def _row_digests(column: pa.ChunkedArray) -> list[bytes]:
         hashlib.blake2b(values[start:end].tobytes(), digest_size=16).digest()
         for start, end in zip(starts, ends, strict=True)
     ]
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _write_json(path: Path, content: dict) -> None:
-    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(temporary, path)

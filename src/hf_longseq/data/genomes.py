@@ -157,12 +157,12 @@ def windows(genome: Genome, centres: np.ndarray, strands: np.ndarray, length: in
 
     Args:
         genome: The genome.
-        centres: Positions, (B,) int64.
+        centres: Positions, (B,) int64, or a single one.
         strands: 1, or -1 for the reverse complement, (B,).
         length: Bases of a window L, even.
 
     Returns:
-        Ids `ids_BL`, (B, L) uint8.
+        Ids, (B, L) uint8; (L,) for a single position.
 
     Example:
         >>> genome = read_embedded()
@@ -171,8 +171,9 @@ def windows(genome: Genome, centres: np.ndarray, strands: np.ndarray, length: in
         'CGAAGTGT'
     """
     steps_L = np.arange(-(length // 2), length - length // 2)
-    codes_BL = genome.codes[np.asarray(centres)[:, None] + np.asarray(strands)[:, None] * steps_L]
-    return BASE_ID + np.where(np.asarray(strands)[:, None] < 0, COMPLEMENT[codes_BL], codes_BL)
+    strands = np.asarray(strands)[..., None]
+    codes_BL = genome.codes[np.asarray(centres)[..., None] + strands * steps_L]
+    return BASE_ID + np.where(strands < 0, COMPLEMENT[codes_BL], codes_BL)
 
 
 def window_ends(centres: np.ndarray, strands: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

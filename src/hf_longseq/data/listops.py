@@ -12,15 +12,15 @@ released files have no seed, so they cannot be reproduced byte for byte, only in
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.columns import Columns
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LISTOPS_FILES, LraRelease, listops_rows
 from hf_longseq.data.task import TaskSpec
@@ -35,8 +35,6 @@ CLOSE_ID = VOCABULARY.index("X")
 OPERATOR_PROBABILITY = 0.25
 MAX_TREES = 2_000_000
 VERSION = 1  # of the rows that a seed gives
-
-RELEASED = {"source": "the Long Range Arena release", "note": ""}
 
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list("0123456789"))})
 
@@ -68,18 +66,13 @@ def load(
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
     if data_dir is not None:
-        return _load_released(data_dir, max_length, cache_dir), replace(task_spec(max_length), **RELEASED)
+        release, options = LraRelease(data_dir), {"version": 2, "max_length": max_length}
+        files = release.sources(LISTOPS_FILES.values())
+        rows = partial(listops_rows, release, VOCABULARY, max_length)
+        splits = load_converted("listops", options, files, FEATURES, rows, cache_dir)
+        return splits, replace(task_spec(max_length), source="the Long Range Arena release", note="")
     task = listops_task(train_examples, eval_examples, min_length, max_length, max_depth, max_args, seed)
     return load_generated(task, cache_dir, num_workers), task_spec(max_length)
-
-
-def _load_released(data_dir: str, max_length: int, cache_dir: str | None) -> DatasetDict:
-    release = LraRelease(data_dir)
-    sources = release.sources(LISTOPS_FILES.values())
-    depends_on = {"version": 1, "max_length": max_length, "files": fingerprint(sources)}
-    return load_converted(
-        "listops", depends_on, FEATURES, lambda: listops_rows(release, VOCABULARY, max_length), cache_dir
-    )
 
 
 def task_spec(max_length: int = 2_000) -> TaskSpec:
@@ -118,17 +111,14 @@ def listops_task(
         )
     parameters = {"min_length": min_length, "max_length": max_length, "max_depth": max_depth, "max_args": max_args}
     splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    return GeneratedTask(
-        "listops", VERSION, make_rows, FEATURES, parameters, splits, seed, distinct_column="input_ids"
-    )
+    return GeneratedTask("listops", VERSION, make_row, FEATURES, parameters, splits, seed, distinct_column="input_ids")
 
 
-def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> Columns:
-    """Rows with the given numbers: `input_ids` with the end-of-sequence token, and `labels`."""
+def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> Row:
+    """The row with a number: `input_ids` with the end-of-sequence token, and `labels`."""
     # Python hashes a seed string with SHA-512: streams of different examples do not overlap.
-    generators = (random.Random(f"listops/{seed}/{number}/{draw}") for number in numbers)
-    ids, labels = zip(*(draw_example(generator, **parameters) for generator in generators), strict=True)
-    return {"input_ids": [np.array(example, np.int32) for example in ids], "labels": labels}
+    ids, label = draw_example(random.Random(f"listops/{seed}/{number}/{draw}"), **parameters)
+    return {"input_ids": np.array(ids, np.int32), "labels": label}
 
 
 class _TooLong(Exception):

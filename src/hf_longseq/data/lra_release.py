@@ -7,7 +7,7 @@ from an archive, and nothing in it is executed: the `.npy` files of Pathfinder a
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ import torch
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.archives import open_archive, readable
-from hf_longseq.data.columns import Columns
+from hf_longseq.data.columns import Row
 from hf_longseq.data.own_reader import open_image
-from hf_longseq.data.pixels import pixel_columns
+from hf_longseq.data.pixels import pixel_row
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError
 
@@ -31,7 +31,6 @@ AAN_FILES = {
     "validation": "new_aan_pairs.eval.tsv",
     "test": "new_aan_pairs.test.tsv",
 }
-CHUNK = 1000
 
 
 class LraRelease:
@@ -69,20 +68,24 @@ class LraRelease:
         """The innermost of several copies: the outer one is broken in some mirrors."""
         return max(sorted(self.place.rglob(name)), key=lambda path: len(path.parts), default=None)
 
-    def lines(self, names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-        """File name, number and text of every line of these files, one file after the other, in any order."""
-        missing = set(names)
+    def lines(self, files: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+        """Split, place and text of every line of the splits' files, one file after the other, in any order.
+
+        Args:
+            files: Split -> name of its file.
+        """
+        missing = {name: split for split, name in files.items()}
         with readable(self.archive or self.place, URL):
-            for name, stream in self._members(missing) if self.archive else self._open(missing):
-                if name not in missing:
-                    continue
-                missing = missing - {name}
-                for number, line in enumerate(stream, start=1):
-                    yield name, number, line.decode("utf-8", errors="replace").rstrip("\r\n")
+            for path, stream in self._members() if self.archive else self._open(sorted(missing)):
+                name = path.rsplit("/", 1)[-1]
+                if name in missing:
+                    split = missing.pop(name)
+                    for number, line in enumerate(stream, start=1):
+                        text = line.decode("utf-8", errors="replace").rstrip("\r\n")
+                        yield split, f"{name}, row {number},", text
                 if not missing:
                     return
-        if missing:
-            raise MissingDataError(f"{self.archive or self.place} lacks {min(missing)}: get it again from {URL}.")
+        raise MissingDataError(f"{self.archive or self.place} lacks {min(missing)}: get it again from {URL}.")
 
     def files(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Path (from `folder` on) and content of every file below the folder with this path ending."""
@@ -99,72 +102,44 @@ class LraRelease:
             if path.is_file():
                 yield path.relative_to(root).as_posix(), path.read_bytes()
 
-    def _open(self, names: set[str]) -> Iterator[tuple[str, Any]]:
-        for name in sorted(names):
-            path = self._deepest(name)
-            if path is not None:
-                with path.open("rb") as stream:
-                    yield name, stream
+    def _open(self, names: list[str]) -> Iterator[tuple[str, Any]]:
+        """Files of the folder with these names."""
+        for path in filter(None, map(self._deepest, names)):
+            with path.open("rb") as stream:
+                yield path.name, stream
 
-    def _members(self, names: set[str] | None = None) -> Iterator[tuple[str, Any]]:
-        """Files of the archive: all with their paths, or those with these names."""
+    def _members(self) -> Iterator[tuple[str, Any]]:
+        """All files of the archive."""
         with open_archive(self.archive) as archive:
-            for member in archive:
-                name = member.name.rsplit("/", 1)[-1]
-                if member.isfile() and (names is None or name in names):
-                    yield (member.name if names is None else name), archive.extractfile(member)
+            yield from ((member.name, archive.extractfile(member)) for member in archive if member.isfile())
 
 
-def _rows(
-    release: LraRelease, files: dict[str, str], parse: Callable, names: tuple[str, ...]
-) -> Iterator[tuple[str, Columns]]:
-    """(split, columns of up to `CHUNK` rows) of text files; `parse` may skip a line by returning None."""
-    split_of = {name: split for split, name in files.items()}
-    rows: list = []
-    current = ""
-    for name, number, line in release.lines(files.values()):
-        if rows and (name != current or len(rows) == CHUNK):
-            yield split_of[current], dict(zip(names, zip(*rows, strict=True), strict=True))
-            rows = []
-        current = name
-        row = parse(name, number, line)
-        if row is not None:
-            rows.append(row)
-    if rows:
-        yield split_of[current], dict(zip(names, zip(*rows, strict=True), strict=True))
-
-
-def listops_rows(release: LraRelease, vocabulary: tuple[str, ...], max_length: int) -> Iterator[tuple[str, Columns]]:
-    """Columns of ListOps from its tsv files: parentheses dropped, brackets closed by X, end-of-sequence added."""
+def listops_rows(release: LraRelease, vocabulary: tuple[str, ...], max_length: int) -> Iterator[tuple[str, Row]]:
+    """Rows of ListOps from its tsv files: parentheses dropped, brackets closed by X, end-of-sequence added."""
     ids = {symbol: index for index, symbol in enumerate(vocabulary)} | {"]": vocabulary.index("X")}
-
-    def parse(name: str, number: int, line: str) -> tuple[np.ndarray, int] | None:
-        source, label = _fields(line, 2, name, number)
-        if number == 1 and source == "Source":
-            return None
+    for split, where, line in release.lines(LISTOPS_FILES):
+        source, label = _fields(line, 2, where)
+        if source == "Source":
+            continue
         symbols = [symbol for symbol in source.split() if symbol not in "()"]
         unknown = next((symbol for symbol in symbols if symbol not in ids), None)
         if unknown is not None or not label.isdigit() or int(label) > 9:
             what = f"symbol {unknown!r}" if unknown is not None else f"label {label!r}"
-            raise HfLongSeqError(f"{name}, row {number}, holds {what}: it is not the released ListOps file.")
+            raise HfLongSeqError(f"{where} holds {what}: it is not the released ListOps file.")
         kept = [ids[symbol] for symbol in symbols][: max_length - 1]
-        return np.array([*kept, vocabulary.index("[EOS]")]), int(label)
-
-    return _rows(release, LISTOPS_FILES, parse, ("input_ids", "labels"))
+        yield split, {"input_ids": np.array([*kept, vocabulary.index("[EOS]")]), "labels": int(label)}
 
 
-def aan_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, Columns]]:
-    """Columns of Retrieval from its tsv files (label, two ids, two texts; quotes mean nothing)."""
-
-    def parse(name: str, number: int, line: str) -> tuple[np.ndarray, np.ndarray, int]:
-        label, _, _, first, second = _fields(line, 5, name, number)
+def aan_rows(release: LraRelease, max_length: int) -> Iterator[tuple[str, Row]]:
+    """Rows of Retrieval from its tsv files (label, two ids, two texts; quotes mean nothing)."""
+    for split, where, line in release.lines(AAN_FILES):
+        label, _, _, first, second = _fields(line, 5, where)
         if label not in ("0", "1", "0.0", "1.0"):
-            raise HfLongSeqError(f"{name}, row {number}, has label {label!r}: expected 0 or 1.")
+            raise HfLongSeqError(f"{where} has label {label!r}: expected 0 or 1.")
         if not first or not second:
-            raise HfLongSeqError(f"{name}, row {number}, has an empty document: remove the row.")
-        return byte_text.encode(first, max_length), byte_text.encode(second, max_length), int(float(label))
-
-    return _rows(release, AAN_FILES, parse, ("input_ids", "input_ids_2", "labels"))
+            raise HfLongSeqError(f"{where} has an empty document: remove the row.")
+        ids, ids_2 = (byte_text.encode(text, max_length) for text in (first, second))
+        yield split, {"input_ids": ids, "input_ids_2": ids_2, "labels": int(float(label))}
 
 
 def pathfinder_folder(size: int, contour_length: int) -> str:
@@ -172,9 +147,8 @@ def pathfinder_folder(size: int, contour_length: int) -> str:
     return f"pathfinder{size}/" + ("curv_baseline" if contour_length == 6 else f"curv_contour_length_{contour_length}")
 
 
-def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iterator[tuple[str, Columns]]:
-    """Columns of Pathfinder in the split of the published results: shuffled by torch with seed 42, cut 80/10/10."""
-    folder = pathfinder_folder(size, contour_length)
+def pathfinder_rows(release: LraRelease, folder: str, size: int) -> Iterator[tuple[str, Row]]:
+    """Rows of Pathfinder in the split of the published results: shuffled by torch with seed 42, cut 80/10/10."""
     pictures: dict[str, bytes] = {}
     metadata: dict[int, list[str]] = {}
     for path, content in release.files(folder):
@@ -211,10 +185,8 @@ def pathfinder_rows(release: LraRelease, size: int, contour_length: int) -> Iter
     first = len(order) - 2 * held_out
     parts = {"train": order[:first], "validation": order[first : first + held_out], "test": order[first + held_out :]}
     for split, chosen in parts.items():
-        for start in range(0, len(chosen), CHUNK):
-            some = [listed[index] for index in chosen[start : start + CHUNK]]
-            images = np.stack([_decode(pictures[path], size, f"{folder}/{path}") for path, _ in some])
-            yield split, pixel_columns(images, np.array([label for _, label in some]))
+        for path, label in (listed[index] for index in chosen):
+            yield split, pixel_row(_decode(pictures[path], size, f"{folder}/{path}"), label)
 
 
 def _decode(content: bytes, size: int, where: str) -> np.ndarray:
@@ -224,10 +196,8 @@ def _decode(content: bytes, size: int, where: str) -> np.ndarray:
     return pixels
 
 
-def _fields(line: str, count: int, name: str, number: int) -> list[str]:
+def _fields(line: str, count: int, where: str) -> list[str]:
     fields = line.split("\t")
     if len(fields) != count:
-        raise HfLongSeqError(
-            f"{name}, row {number}, has {len(fields)} columns instead of {count}: get the file again from {URL}."
-        )
+        raise HfLongSeqError(f"{where} has {len(fields)} columns instead of {count}: get the file again from {URL}.")
     return fields

@@ -28,8 +28,8 @@ from datasets import ClassLabel, DatasetDict, Features, Value
 from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.columns import sequence_feature
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
+from hf_longseq.data.columns import Row, sequence_feature
+from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
@@ -42,7 +42,6 @@ INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image",
 LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
 UNLABELLED = "unlabelled"
 DROPPED = "dropped"
-CHUNK = 500
 # Column and type in which inputs are kept.
 KEPT = {"text": ("input_ids", "int32"), "tokens": ("input_ids", "int32"), "image": ("input_values", "uint8")}
 KEPT |= dict.fromkeys(("values", "audio"), ("input_values", "float32"))
@@ -124,22 +123,22 @@ def load(
     facts |= _scaling(facts, np.isin(split_of, ("train", UNLABELLED)))
     features = _features(rows, modality, facts, names, labels)
     description = {
-        "version": 3,
+        "version": 4,
         "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
         "split": [validation_fraction, test_fraction, seed],
         "decoding": [colour, image_size, sampling_rate],
-        "files": fingerprint(file for table in tables.values() for file in table.files),
         "content": hashlib.sha256("".join(digests).encode()).hexdigest(),
         "labels": hashlib.sha256(targets.tobytes()).hexdigest() if labels is None else labels.digest,
     }
-    chunks = partial(_chunks, rows, reader(), split_of, targets, facts, labels)
+    files = [file for table in tables.values() for file in table.files]
+    converted = partial(_converted, rows, reader(), split_of, targets, facts, labels)
     given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
-    splits = load_converted("own-data", description, features, chunks, cache_dir, given)
+    splits = load_converted("own-data", description, files, features, converted, cache_dir, given)
     if rows.labels is None:
         splits = splits.remove_columns("labels")
     note = _report(split_of, targets, names, rows, group_column)
     logger.info("%s: %s", data, note)
-    source = data if any(table.files for table in tables.values()) else f"{ENDPOINT}/datasets/{data}"
+    source = data if files else f"{ENDPOINT}/datasets/{data}"
     spec = _spec(source, rows, modality, facts, names, mask_ratio, note)
     if rows.labels is None:
         return splits, replace(spec, problem_type=None, metric="loss")
@@ -399,29 +398,26 @@ def _features(
     return Features({**columns, "labels": target, "source_row": Value("int64")})
 
 
-def _chunks(
+def _converted(
     rows: _Rows,
     reader: Reader,
     split_of: np.ndarray,
     targets: np.ndarray,
     facts: dict,
     labels: LabelSequences | None = None,
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, Row]]:
+    """Rows as they are kept, split by split."""
     name, _ = KEPT[reader.modality]
     for split in (*SPLITS, UNLABELLED):
-        chosen = np.flatnonzero(split_of == split)
-        for start in range(0, len(chosen), CHUNK):
-            some = chosen[start : start + CHUNK]
-            read = [[_scale(reader.read(*raw), facts) for raw in rows.raw(i)] for i in some]
-            documents = zip((name, f"{name}_2"), zip(*read, strict=True), strict=False)  # a pair has two
-            columns = dict(documents) | {"labels": targets[some], "source_row": some}
+        for i in np.flatnonzero(split_of == split).tolist():
+            raws = rows.raw(i)
+            read = [_scale(reader.read(*raw), facts) for raw in raws]
+            row = dict(zip((name, f"{name}_2"), read, strict=False))  # a pair has two
+            row |= {"labels": targets[i], "source_row": i}
             if labels is not None and split != UNLABELLED:
-                texts = [rows.raw(i)[0][0] if reader.modality == "text" else None for i in some]
-                columns["labels"] = [
-                    labels.lay_out(i, len(row[0]), rows.names[i], text, cut=len(row[0]) == reader.max_length)
-                    for i, row, text in zip(some.tolist(), read, texts, strict=True)
-                ]
-            yield split, columns
+                text, length = raws[0][0] if reader.modality == "text" else None, len(read[0])
+                row["labels"] = labels.lay_out(i, length, rows.names[i], text, cut=length == reader.max_length)
+            yield split, row
 
 
 def _scale(array: np.ndarray, facts: dict) -> np.ndarray:

@@ -16,18 +16,18 @@ import importlib.util
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
 
-from hf_longseq.data.columns import Columns
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinder_rows
 from hf_longseq.data.own_reader import pillow
-from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
+from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -86,27 +86,17 @@ def load(
                 f"data_dir is {data_dir}, but pictures of {size} pixels a side are ours and in no release: leave "
                 "data_dir out, and they are drawn."
             )
-        splits = _load_released(data_dir, size, contour_length or CONTOUR_LENGTH, cache_dir)
+        release, options = LraRelease(data_dir), {"version": 2, "size": size, "contour_length": contour_length}
+        folder = pathfinder_folder(size, contour_length or CONTOUR_LENGTH)
+        files, rows = release.sources([f"{folder}/metadata/*.npy"]), partial(pathfinder_rows, release, folder, size)
+        splits = load_converted(NAMES[size], options, files, pixel_features(LABELS), rows, cache_dir)
         return pixel_rows(splits, spec), replace(spec, source="the Long Range Arena release", note="")
     if importlib.util.find_spec("numba") is None:
         logger.warning("numba is missing: pictures are drawn some 50 times slower; run `pip install numba`.")
     task = pathfinder_task(size, contour_length, margins, lra_compat, train_examples, eval_examples, seed)
     # Compiled here once, the code is inherited by the processes that draw.
-    make_rows(task.parameters, seed, [0])
+    make_row(task.parameters, seed, 0)
     return pixel_rows(load_generated(task, cache_dir, num_workers), spec), spec
-
-
-def _load_released(data_dir: str, size: int, contour_length: int, cache_dir: str | None) -> DatasetDict:
-    release = LraRelease(data_dir)
-    sources = release.sources([f"{pathfinder_folder(size, contour_length)}/metadata/*.npy"])
-    depends_on = {"version": 1, "size": size, "contour_length": contour_length, "files": fingerprint(sources)}
-    return load_converted(
-        NAMES[size],
-        depends_on,
-        pixel_features(LABELS),
-        lambda: pathfinder_rows(release, size, contour_length),
-        cache_dir,
-    )
 
 
 def task_spec(size: int) -> TaskSpec:
@@ -161,7 +151,7 @@ def pathfinder_task(
     return GeneratedTask(
         NAMES[size],
         VERSION,
-        make_rows,
+        make_row,
         pixel_features(LABELS),
         parameters,
         splits,
@@ -182,10 +172,9 @@ def _own_choices(contour_length: int | None, margins: Sequence[int]) -> int:
     return contour_length
 
 
-def make_rows(parameters: dict[str, Any], seed: int, numbers: Sequence[int], draw: int = 0) -> Columns:
-    """Pictures with the given numbers: `input_values` (grey levels in raster order) and `labels`."""
-    drawn = [draw_example(parameters, seed, number, draw) for number in numbers]
-    return pixel_columns(np.stack([picture for picture, _ in drawn]), np.array([label for _, label in drawn]))
+def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> Row:
+    """The picture with a number: `input_values` (grey levels in raster order) and `labels`."""
+    return pixel_row(*draw_example(parameters, seed, number, draw))
 
 
 def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> tuple[np.ndarray, int]:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws one Pathfinder picture: two long dashed paths, short distractors, two discs.
 
-Compiled when numba is installed; else the same code runs interpreted, with array expressions in place of the
-innermost loops, and draws the same pictures some 50 times slower. All positions are (y, x) in arrays with a border of
+Compiled when numba is installed; else the same code runs interpreted, and draws the same pictures some 50 times
+slower. All positions are (y, x) in arrays with a border of
 `tables.pad` cells, so that nothing needs a check for the edge; the border counts as occupied.
 
 `occupied` (2, H, W) uint8 holds the cells taken, 255 = fully, and the same widened by the margin.
@@ -27,7 +27,7 @@ DISTRACTOR_TRIES = 5
 PLACE_DRAWS = 1000
 MIN_WEIGHT = 255 * 1e-4
 FAIR_DISTANCE = 1.0  # pixels
-COLLISION = 459  # 1.8 times a full cell
+COLLISION = np.uint16(459)  # 1.8 times a full cell
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -38,72 +38,21 @@ def _compiled(function):
     return function if numba is None else numba.njit(cache=True)(function)
 
 
-if numba is not None:
+@_compiled
+def _patch(array, y, x, half):
+    return array[y - half : y + half + 1, x - half : x + half + 1]
 
-    @_compiled
-    def _ring_weights(near, y, x, turn_weight, ring, cumulative):
-        """Running sum over the ring cells of turn weight times free room around the cell."""
-        total = 0.0
-        for k in range(len(turn_weight)):
-            total += turn_weight[k] * (255.0 - near[y + ring[k, 0], x + ring[k, 1]])
-            cumulative[k] = total
 
-    @_compiled
-    def _collides(occupied, y, x, half, mask):
-        patch = occupied[y - half : y + half + 1, x - half : x + half + 1]
-        for i in range(mask.shape[0]):
-            most = np.uint16(0)
-            for j in range(mask.shape[1]):  # no exit in here, so that the loop is vectorised
-                most = max(most, np.uint16(np.uint16(patch[i, j]) + np.uint16(mask[i, j])))
-            if most >= COLLISION:
-                return True
-        return False
+@_compiled
+def _collides(occupied, y, x, half, mask):
+    return (_patch(occupied, y, x, half) >= COLLISION - mask).any()
 
-    @_compiled
-    def _is_blocked(occupied, y, x, half, footprint):
-        for i in range(footprint.shape[0]):
-            for j in range(footprint.shape[1]):
-                if footprint[i, j] and occupied[y - half + i, x - half + j] > 0:
-                    return True
-        return False
 
-    @_compiled
-    def _cover(cells, y, x, half, stamp):
-        """Maximum of the cells and a stamp of the same type."""
-        patch = cells[y - half : y + half + 1, x - half : x + half + 1]
-        for i in range(stamp.shape[0]):
-            for j in range(stamp.shape[1]):
-                patch[i, j] = max(patch[i, j], stamp[i, j])
-
-    @_compiled
-    def _stamp(picture, y, x, half, stamp, factor):
-        """Maximum of the picture and a stamp times a factor."""
-        for i in range(stamp.shape[0]):
-            for j in range(stamp.shape[1]):
-                row, column = y - half + i, x - half + j
-                picture[row, column] = max(picture[row, column], factor * stamp[i, j])
-
-else:
-
-    def _patch(array, y, x, half):
-        return array[y - half : y + half + 1, x - half : x + half + 1]
-
-    def _ring_weights(near, y, x, turn_weight, ring, cumulative):
-        np.cumsum(turn_weight * (255.0 - near[y + ring[:, 0], x + ring[:, 1]]), out=cumulative)
-
-    def _collides(occupied, y, x, half, mask):
-        return bool((_patch(occupied, y, x, half).astype(np.int64) + mask >= COLLISION).any())
-
-    def _is_blocked(occupied, y, x, half, footprint):
-        return bool((_patch(occupied, y, x, half)[footprint] > 0).any())
-
-    def _cover(cells, y, x, half, stamp):
-        patch = _patch(cells, y, x, half)
-        np.maximum(patch, stamp, out=patch)
-
-    def _stamp(picture, y, x, half, stamp, factor):
-        patch = _patch(picture, y, x, half)
-        np.maximum(patch, stamp * picture.dtype.type(factor), out=patch)
+@_compiled
+def _cover(cells, y, x, half, stamp):
+    """Maximum of the cells and a stamp of the same type."""
+    patch = _patch(cells, y, x, half)
+    np.maximum(patch, stamp, patch)
 
 
 @_compiled
@@ -134,9 +83,11 @@ def _restore(occupied, frame, tables, dash):
 
 
 @_compiled
-def _extend(occupied, state, tables, y, x, direction, cumulative):
+def _extend(occupied, state, tables, y, x, direction):
     """Choose the dash after the pivot (y, x): its index in the ring, or -1 at a dead end."""
-    _ring_weights(occupied[1], y, x, tables.turn_weight[direction], tables.ring, cumulative)
+    near = occupied[1]
+    room = 255.0 - near.take((y + tables.ring[:, 0]) * near.shape[1] + x + tables.ring[:, 1])
+    cumulative = np.cumsum(tables.turn_weight[direction] * room)
     total = cumulative[-1]
     if total < MIN_WEIGHT:
         return -1
@@ -149,14 +100,14 @@ def _extend(occupied, state, tables, y, x, direction, cumulative):
 
 
 @_compiled
-def _grow(occupied, state, tables, dashes, step, place, cumulative):
+def _grow(occupied, state, tables, dashes, step, place):
     """Add dash number `step` to a path and occupy the one before, so that a dash never blocks its own successor.
 
     Args:
         dashes: (n, 3): position and stamp of each dash.
         place: (3,): pivot and direction at the path's end; moved on.
     """
-    k = _extend(occupied, state, tables, place[0], place[1], place[2], cumulative)
+    k = _extend(occupied, state, tables, place[0], place[1], place[2])
     if k < 0:
         return False
     _occupy(occupied, tables, dashes[step - 1])
@@ -214,7 +165,7 @@ def _is_fair(tables, frame, paths):
 
 
 @_compiled
-def _draw_long_paths(occupied, frame, state, tables, size, paths, places, cumulative):
+def _draw_long_paths(occupied, frame, state, tables, size, paths, places):
     """Try pairs of paths until both reach their full length; False if that never happens."""
     for _ in range(MAX_ATTEMPTS):
         direction = int(360 * _uniform(state))
@@ -233,7 +184,7 @@ def _draw_long_paths(occupied, frame, state, tables, size, paths, places, cumula
         for step in range(1, paths.shape[1]):
             for path in range(2):
                 if complete:
-                    complete = _grow(occupied, state, tables, paths[path], step, places[path], cumulative)
+                    complete = _grow(occupied, state, tables, paths[path], step, places[path])
             if not complete:
                 break
         if complete and (not tables.tests_pairs or _is_fair(tables, frame, paths)):
@@ -249,7 +200,7 @@ def _draw_long_paths(occupied, frame, state, tables, size, paths, places, cumula
 
 
 @_compiled
-def _draw_distractor(occupied, state, tables, size, dashes, place, cumulative):
+def _draw_distractor(occupied, state, tables, size, dashes, place):
     """One try of a short path: 1 if drawn, 0 if it failed, -1 if there is hardly any room left."""
     direction = int(360 * _uniform(state))
     if not tables.search_allowed[direction]:
@@ -258,7 +209,8 @@ def _draw_distractor(occupied, state, tables, size, dashes, place, cumulative):
     for _ in range(PLACE_DRAWS):
         y = tables.pad + int(size * _uniform(state))
         x = tables.pad + int(size * _uniform(state))
-        if not _is_blocked(occupied[0], y + shift, x + shift, tables.half, tables.footprint[direction]):
+        taken = _patch(occupied[0], y + shift, x + shift, tables.half) > 0
+        if not (taken & tables.footprint[direction]).any():
             break
     else:
         return -1
@@ -266,7 +218,7 @@ def _draw_distractor(occupied, state, tables, size, dashes, place, cumulative):
         return 0
     before = occupied.copy()
     for step in range(1, len(dashes)):
-        if not _grow(occupied, state, tables, dashes, step, place, cumulative):
+        if not _grow(occupied, state, tables, dashes, step, place):
             occupied[:] = before
             return 0
     _occupy(occupied, tables, dashes[-1])
@@ -305,32 +257,31 @@ def draw_picture(
     label = 1 if _uniform(state) < 0.5 else 0
     occupied = frame.copy()
     canvas = np.zeros(frame.shape[1:], dtype=np.float32)
-    cumulative = np.empty(len(tables.ring), dtype=np.float64)
     paths = np.empty((2, contour_length, 3), dtype=np.int64)
     places = np.empty((2, 3), dtype=np.int64)
-    if not _draw_long_paths(occupied, frame, state, tables, size, paths, places, cumulative):
+    if not _draw_long_paths(occupied, frame, state, tables, size, paths, places):
         return np.zeros((size, size), dtype=np.uint8), -1
     for path in range(2):
         for dash in range(contour_length):
             y, x, stamp = paths[path, dash]
-            _stamp(canvas, y, x, tables.half, tables.ink[stamp], np.float32(path_ink / 255))
+            _cover(canvas, y, x, tables.half, tables.ink[stamp] * np.float32(path_ink / 255))
     dashes = np.empty((distractor_length, 3), dtype=np.int64)
     for _ in range(num_distractors):
         drawn = 0
         for _ in range(DISTRACTOR_TRIES):
             if drawn == 0:
-                drawn = _draw_distractor(occupied, state, tables, size, dashes, places[0], cumulative)
+                drawn = _draw_distractor(occupied, state, tables, size, dashes, places[0])
         if drawn < 0:
             break
         if drawn == 1:
             for dash in range(distractor_length):
                 y, x, stamp = dashes[dash]
-                _stamp(canvas, y, x, tables.half, tables.ink[stamp], np.float32(distractor_ink / 255))
+                _cover(canvas, y, x, tables.half, tables.ink[stamp] * np.float32(distractor_ink / 255))
     first = 0 if _uniform(state) < 0.5 else 1
     second = first if label == 1 else 1 - first
     disc_half = tables.marker.shape[0] // 2
-    _stamp(canvas, paths[first, 0, 0], paths[first, 0, 1], disc_half, tables.marker, np.float32(1))
-    _stamp(canvas, paths[second, -1, 0], paths[second, -1, 1], disc_half, tables.marker, np.float32(1))
+    _cover(canvas, paths[first, 0, 0], paths[first, 0, 1], disc_half, tables.marker)
+    _cover(canvas, paths[second, -1, 0], paths[second, -1, 1], disc_half, tables.marker)
     inside = canvas[tables.pad : tables.pad + size, tables.pad : tables.pad + size]
     lowest, highest = inside.min(), inside.max()
     stretched = (inside - lowest) * (np.float32(255) / (highest - lowest)) + np.float32(0.5)

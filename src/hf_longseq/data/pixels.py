@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features
 
-from hf_longseq.data.columns import Columns, sequence_feature
+from hf_longseq.data.columns import Row, sequence_feature
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -25,9 +25,9 @@ def pixel_features(labels: tuple[str, ...], num_channels: int = 1) -> Features:
     )
 
 
-def pixel_columns(images: np.ndarray, labels: np.ndarray) -> Columns:
-    """Columns from images (B, H, W) or (B, H, W, C) in uint8 and labels (B,)."""
-    return {"input_values": images.reshape(len(images), -1, *images.shape[3:]), "labels": labels}
+def pixel_row(image: np.ndarray, label: int) -> Row:
+    """The row of an image (H, W) or (H, W, C) in uint8."""
+    return {"input_values": image.reshape(-1, *image.shape[2:]), "labels": label}
 
 
 def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec:

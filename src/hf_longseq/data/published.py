@@ -14,6 +14,7 @@ import json
 import re
 import typing
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,8 @@ def to_published(table: pa.Table, features: Features, spec: TaskSpec) -> pa.Tabl
     return pa.table(columns, schema=there.arrow_schema)
 
 
-def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) -> dict[str, pa.Array]:
-    """Columns of a task from rows of the published files."""
+def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) -> pa.Table:
+    """Rows of a task from rows of the published files."""
     media, types = media_kind(features, spec), features.arrow_schema
     columns = {}
     for name, kind in features.items():
@@ -115,7 +116,7 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
                 columns[name] = pa.ExtensionArray.from_storage(target, column.cast(target.storage_type))
             else:
                 columns[name] = column.cast(target)
-    return columns
+    return pa.table(columns, schema=types)
 
 
 def _rows(column: pa.Array) -> Iterator[np.ndarray]:
@@ -154,7 +155,7 @@ def _samples(content: bytes, spec: TaskSpec) -> np.ndarray:
     return samples
 
 
-def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tuple[str, pa.Table]]:
     """Rows of a published task, split by split, as `load_converted` takes them.
 
     Args:
@@ -173,8 +174,7 @@ def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tup
         digest, rows = hashlib.sha256(), 0
         for batch in read_batches(files, list(published_features(features, spec)), BATCH):
             try:
-                columns = from_published(batch, features, spec)
-                table = pa.table(columns, schema=features.arrow_schema)
+                table = from_published(batch, features, spec)
             except (OSError, ValueError, TypeError, KeyError, SyntaxError) as error:  # of Pillow, scipy and pyarrow
                 reason = " ".join(str(error).split())
                 raise HfLongSeqError(
@@ -182,7 +182,7 @@ def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tup
                 ) from error
             _add(digest, table)
             rows += len(table)
-            yield split, columns
+            yield split, table
         if (rows, digest.hexdigest()) != (stated["num_examples"], stated["sha256"]):
             raise HfLongSeqError(
                 f"{where} has other rows in {split} ({rows}, SHA-256 {digest.hexdigest()[:12]}) than its {TASK_FILE} "
@@ -286,14 +286,8 @@ def load_published(name: str, source: str, options: dict[str, Any]) -> tuple[Dat
                 f"{repo_id} holds {name} with {key}={held.get(key)!r}, not {value!r}: leave data.{key} out, or "
                 "data.source."
             )
-    commit = folder.name
-    depends_on = {"version": 1, "repository": repo_id, "commit": commit, "splits": record["splits"]}
-    splits = load_converted(
-        name,
-        depends_on,
-        record["features"],
-        lambda: read_files(folder, record, repo_id),
-        options.get("cache_dir"),
-        tuple(record["splits"]),
-    )
+    commit, rows = folder.name, partial(read_files, folder, record, repo_id)
+    made = {"version": 2, "repository": repo_id, "commit": commit, "splits": record["splits"]}
+    splits = tuple(record["splits"])
+    splits = load_converted(name, made, [], record["features"], rows, options.get("cache_dir"), splits)
     return splits, dataclasses.replace(record["spec"], source=f"{constants.ENDPOINT}/datasets/{repo_id}/tree/{commit}")

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retrieval: does one paper of the ACL Anthology Network cite the other? Pairs of documents as bytes, 2 classes."""
 
+from functools import partial
+
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.lra_release import AAN_FILES, LraRelease, aan_rows
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 
@@ -37,9 +39,8 @@ def load(
             f"The pairs (10.6 GB) are not in {place}: run `hf download {REPO_ID} --repo-type dataset "
             f"--include '*new_aan_pairs*' --local-dir {place}`."
         ) from error
-    depends_on = {"version": 1, "max_length": max_length, "files": fingerprint(sources)}
-    splits = load_converted("retrieval", depends_on, FEATURES, lambda: aan_rows(release, max_length), cache_dir)
-    return splits, task_spec(max_length)
+    options, rows = {"version": 2, "max_length": max_length}, partial(aan_rows, release, max_length)
+    return load_converted("retrieval", options, sources, FEATURES, rows, cache_dir), task_spec(max_length)
 
 
 def task_spec(max_length: int = 4000) -> TaskSpec:

