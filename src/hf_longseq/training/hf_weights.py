@@ -19,7 +19,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import base_config
 from hf_longseq.training.hf_architectures import commit_of, starts_from
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.transfer import ADAPTER, LoadedTrunk, TransferReport, take_trunk, trunk_of
+from hf_longseq.training.transfer import ADAPTER, TransferReport, take_trunk, trunk_of
 
 
 def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -> TransferReport | None:
@@ -45,8 +45,8 @@ def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -
     other_vocabulary = not reads_values and config.vocab_size != spec.vocab_size
     commit = commit_of(source, fields.get("revision"))
     revision = commit or fields.get("revision")
-    base = LoadedTrunk.load(source, f"model.pretrained {source!r}", revision)
-    report = take_trunk(model, base, new_vocabulary=other_vocabulary, ours=False)
+    where = f"model.pretrained {source!r}"
+    base, report = take_trunk(model, source, where, revision=revision, new_vocabulary=other_vocabulary, ours=False)
     if other_vocabulary:
         _spell(model, base, _tokenizer(source, revision), spec)
     return replace(report, commit=commit)
@@ -62,9 +62,9 @@ def _tokenizer(source: str, revision: str | None):
         ) from error
 
 
-def _spell(model: PreTrainedModel, base: LoadedTrunk, tokenizer, spec: TaskSpec) -> None:
+def _spell(model: PreTrainedModel, base: PreTrainedModel, tokenizer, spec: TaskSpec) -> None:
     """Set the embedding of every symbol to that of its spelling."""
-    rows = base.model.get_input_embeddings().weight.detach()
+    rows = base.get_input_embeddings().weight.detach()
     _, trunk = trunk_of(model)
     own = trunk.get_input_embeddings().weight
     with torch.no_grad():

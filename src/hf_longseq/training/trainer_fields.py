@@ -57,6 +57,7 @@ REFUSED: dict[str, str] = {
     "disable_tqdm": "is set by the command, which shows the progress itself: leave it out",
 }
 
+
 @functools.cache
 def trainer_fields() -> dict[str, Any]:
     """Names and types of the fields of `TrainingArguments`. Imports torch."""

@@ -16,7 +16,6 @@ direction. Whatever is new starts with the numbers that a model from scratch has
 """
 
 import contextlib
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from transformers.utils import logging as hf_logging
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import KNOWN, model_field_types
-from hf_longseq.training.run_folder import SAFELY, read_resolved
+from hf_longseq.training.run_folder import SAFELY, check_safetensors, read_resolved
 
 NEW_PREFIXES = ("classifier.",)
 DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.", "classifier.")
@@ -103,16 +102,15 @@ def load_pretrained_classifier(
     of_transformers = not pretrained.model_type.startswith("longseq_")
     own = config.backbone_config if of_transformers and config.model_type == ADAPTER else config
     compare_configs(where, pretrained, own)
-    stored = tensor_names(checkpoint, where)
+    check_safetensors(checkpoint)
     # built as from scratch, so that what is not loaded is what scratch begins with
     model = auto_class.from_config(config)
     with torch.random.fork_rng(devices=[]):
         if of_transformers:
             other = pretrained.vocab_size != own.vocab_size
-            report = take_trunk(model, LoadedTrunk.load(checkpoint, where), new_vocabulary=other)
+            _, report = take_trunk(model, checkpoint, where, new_vocabulary=other)
         else:
-            given = _open(auto_class, checkpoint, pretrained, where)
-            report = _take_over(model, given, compare_tensors(where, stored, set(given.state_dict())))
+            report = _take_over(model, *_open(auto_class, checkpoint, pretrained, where))
     return model, replace(report, commit=commit, pretrained_on=recorded if task and recorded != task else None)
 
 
@@ -166,8 +164,14 @@ def model_section(checkpoint: Path) -> dict[str, Any]:
     return {"arch": arch, **{name: getattr(config, name) for name in model_field_types(arch) if name not in left}}
 
 
-def _open(auto_class: type, checkpoint: Path, config: PreTrainedConfig, where: str) -> PreTrainedModel:
-    """The checkpoint as it is, under a head of the wanted class."""
+def _open(
+    auto_class: type, checkpoint: Path, config: PreTrainedConfig, where: str
+) -> tuple[PreTrainedModel, set[str], set[str]]:
+    """The checkpoint as it is, under a head of the wanted class; names of the tensors loaded, and of other heads'.
+
+    Raises:
+        HfLongSeqError: If a tensor of the trunk is missing, left over, or not of the shape in the configuration.
+    """
     with _quiet(f"{where} does not fit the model"):
         given, found = auto_class.from_pretrained(
             checkpoint,
@@ -180,10 +184,20 @@ def _open(auto_class: type, checkpoint: Path, config: PreTrainedConfig, where: s
     other = sorted(key for key, *_ in found["mismatched_keys"] if not key.startswith(NEW_PREFIXES))
     if other:
         raise HfLongSeqError(f"{where} has {other[0]} in another shape than its configuration says: it does not fit.")
-    return given
+    lacks = sorted(key for key in found["missing_keys"] if not key.startswith(NEW_PREFIXES))
+    holds = sorted(found["unexpected_keys"])  # without those of heads, which our models leave unsaid
+    if lacks or holds:
+        what = f"lacks {', '.join(lacks[:3])}" if lacks else f"also holds {', '.join(holds[:3])}"
+        raise HfLongSeqError(f"{where} {what}, so it does not fit this model: pretrain with the same model section.")
+    stored: set[str] = set()
+    for path in checkpoint.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            stored.update(name for name in file.keys() if name.startswith(DROPPED_PREFIXES))
+    own = given.state_dict().keys()
+    return given, own - found["missing_keys"], stored - own
 
 
-def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: TransferReport) -> TransferReport:
+def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: set[str], left: set[str]) -> TransferReport:
     """Copy what `given` has loaded into `model`, which may see more than `given` does, and may read other inputs."""
     own, tensors = model.state_dict(), given.state_dict()
     changed: tuple[str, ...] = ()
@@ -196,7 +210,7 @@ def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: TransferRe
     for name, tensor in own.items():
         # a reverse trunk of its own starts from the weights of the forward one
         source = name if name in tensors else name.replace("model.backbone_reverse.", "model.backbone.", 1)
-        if source not in found.loaded or source.startswith(changed):
+        if source not in found or source.startswith(changed):
             continue
         if tensor.shape == tensors[source].shape:
             tensor.copy_(tensors[source])
@@ -208,7 +222,7 @@ def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: TransferRe
             continue
         used.add(source)
     new = own.keys() - {*loaded, *forward}
-    dropped = {*found.dropped, *found.loaded} - used
+    dropped = {*left, *found} - used
     return TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
 
 
@@ -241,52 +255,37 @@ def trunk_of(model: PreTrainedModel) -> tuple[str, PreTrainedModel]:
     return name, model.get_submodule(name)
 
 
-@dataclass(frozen=True)
-class LoadedTrunk:
-    """A base model of transformers that was loaded to be copied.
-
-    `where` is how messages name its source; `missing` and `unexpected` are what transformers reported of its tensors.
-    """
-
-    where: str
-    model: PreTrainedModel
-    missing: frozenset[str]
-    unexpected: tuple[str, ...]
-
-    @classmethod
-    def load(cls, source: str | os.PathLike, where: str, revision: str | None = None) -> "LoadedTrunk":
-        """Open the base model of a folder, or of a repository at a revision: safetensors only, no code of its own."""
-        options: dict[str, Any] = {"dtype": "float32", **SAFELY}
-        if revision is not None:
-            options["revision"] = revision
-        with _quiet(f"{where} cannot be loaded"):
-            model, found = AutoModel.from_pretrained(source, output_loading_info=True, **options)
-        return cls(where, model, frozenset(found["missing_keys"]), tuple(sorted(found["unexpected_keys"])))
-
-    def embedding_name(self) -> str:
-        """Name of the token embedding's tensor."""
-        weight = self.model.get_input_embeddings().weight
-        return next(name for name, tensor in self.model.named_parameters() if tensor is weight)
-
-
 def take_trunk(
-    model: PreTrainedModel, base: LoadedTrunk, *, new_vocabulary: bool = False, ours: bool = True
-) -> TransferReport:
-    """Copy a base model of transformers into the trunk of `model`.
+    model: PreTrainedModel,
+    source: str | os.PathLike,
+    where: str,
+    *,
+    revision: str | None = None,
+    new_vocabulary: bool = False,
+    ours: bool = True,
+) -> tuple[PreTrainedModel, TransferReport]:
+    """Copy a base model of transformers into the trunk of `model`: safetensors only, no code of its own.
 
     Args:
         model: One of transformers' models with a head, or one of ours around its base model.
-        base: What is copied.
+        source: The folder or repository of what is copied, and how messages name it (`where`).
         new_vocabulary: The token embedding stays as it is, because the ids mean something else.
         ours: The checkpoint was written by this package, so that a tensor too many is a mistake; others may hold
             buffers of old versions.
 
+    Returns:
+        The base model, and what was copied of it.
+
     Raises:
         HfLongSeqError: Unless everything of the trunk is there, in its shape, and nothing of a trunk is left over.
     """
+    options = {} if revision is None else {"revision": revision}
+    with _quiet(f"{where} cannot be loaded"):
+        base, found = AutoModel.from_pretrained(source, dtype="float32", output_loading_info=True, **SAFELY, **options)
     name, trunk = trunk_of(model)
-    own, embedding = trunk.state_dict(), base.embedding_name()
-    given = {key: tensor for key, tensor in base.model.state_dict().items() if key not in base.missing}
+    own, unexpected, token_table = trunk.state_dict(), found["unexpected_keys"], base.get_input_embeddings().weight
+    embedding = next(key for key, tensor in base.named_parameters() if tensor is token_table)
+    given = {key: tensor for key, tensor in base.state_dict().items() if key not in found["missing_keys"]}
     left = [key for key in given if key not in own or (new_vocabulary and key == embedding)]
     given = {key: tensor for key, tensor in given.items() if key not in left}
     new = [key for key in own if key not in given]
@@ -294,12 +293,12 @@ def take_trunk(
     lacks = [key for key in new if not _is_pooler(key) and key not in expected]
     holds = [key for key in left if not _is_pooler(key) and key != embedding]
     if ours:
-        holds += [key for key in base.unexpected if key.startswith(f"{base.model.base_model_prefix}.")]
+        holds += sorted(key for key in unexpected if key.startswith(f"{base.base_model_prefix}."))
     other = [key for key in own.keys() & given.keys() if own[key].shape != given[key].shape]
     if lacks or holds or other:
         key = (lacks or holds or sorted(other))[0]
         what = "lacks" if lacks else "also holds" if holds else "has in another shape"
-        raise HfLongSeqError(f"{base.where} {what} {key}, so it does not fit this model: use the same model section.")
+        raise HfLongSeqError(f"{where} {what} {key}, so it does not fit this model: use the same model section.")
     loaded = {f"{name}.{key}": given[key] for key in own if key in given}
     # a trunk that reads both ways with separate weights starts from the same ones in both directions
     loaded |= {f"{name}_reverse.{key}": tensor for key, tensor in given.items()}
@@ -308,11 +307,8 @@ def take_trunk(
     with torch.no_grad():
         for key, tensor in loaded.items():
             tensors[key].copy_(tensor)
-    return TransferReport(
-        loaded=tuple(sorted(loaded)),
-        new=tuple(sorted(tensors.keys() - loaded.keys())),
-        dropped=tuple(sorted([*base.unexpected, *left])),
-    )
+    new_tensors, dropped = tensors.keys() - loaded.keys(), [*unexpected, *left]
+    return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new_tensors, dropped)))
 
 
 def _is_pooler(key: str) -> bool:
@@ -354,28 +350,3 @@ def _is_of_the_trunk(field: str) -> bool:
 def _plain(value):
     """A field as JSON gives it back."""
     return list(value) if isinstance(value, tuple) else value
-
-
-def compare_tensors(where: str, stored: set[str], wanted: set[str]) -> TransferReport:
-    """Sort tensors into loaded, new and dropped, and raise for any that may not be new or dropped."""
-    prefix = "" if any(name.startswith("model.") for name in stored) else "model."
-    stored = {name if name.startswith(DROPPED_PREFIXES) else prefix + name for name in stored}
-    new, dropped = sorted(wanted - stored), sorted(stored - wanted)
-    missing = [name for name in new if not name.startswith(NEW_PREFIXES)]
-    foreign = [name for name in dropped if not name.startswith(DROPPED_PREFIXES)]
-    if missing or foreign:
-        what = f"lacks {', '.join(missing[:3])}" if missing else f"also holds {', '.join(foreign[:3])}"
-        raise HfLongSeqError(f"{where} {what}, so it does not fit this model: pretrain with the same model section.")
-    return TransferReport(tuple(sorted(wanted & stored)), tuple(new), tuple(dropped))
-
-
-def tensor_names(checkpoint: Path, where: str) -> set[str]:
-    """Names of the tensors in a checkpoint's safetensors files, sharded or not."""
-    index = checkpoint / "model.safetensors.index.json"
-    if index.is_file():
-        return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
-    weights = checkpoint / "model.safetensors"
-    if not weights.is_file():
-        raise HfLongSeqError(f"{where} holds no model.safetensors: give the folder of a saved model.")
-    with safe_open(weights, framework="pt") as file:
-        return set(file.keys())
