@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The error that the command line shows as one sentence, and the suggestion for a mistyped name."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class HfLongSeqError(ValueError):
@@ -14,3 +15,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the closest known name, or an empty string when nothing is close."""
     close = difflib.get_close_matches(word, [str(name) for name in known], n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+@contextlib.contextmanager
+def explained(what: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise errors of these kinds, of libraries that are given a user's settings or files, as one sentence of ours."""
+    try:
+        yield
+    except HfLongSeqError:
+        raise
+    except kinds as error:
+        from huggingface_hub.errors import StrictDataclassError
+
+        reason = error.__cause__ if isinstance(error, StrictDataclassError) and error.__cause__ else error
+        raise HfLongSeqError(f"{what}: {' '.join(str(reason).split())}") from error

@@ -177,8 +177,7 @@ def test_other_errors_of_torch_are_not_taken_for_a_full_disk():
     )
 
 
-def test_chance_is_the_share_of_the_most_frequent_class():
-    assert callbacks.chance_of([0, 1, 1, 1]) == 0.75
+def test_chance_is_left_behind_by_two_standard_errors():
     assert callbacks.at_chance(0.507, 0.5, 20_000) and not callbacks.at_chance(0.508, 0.5, 20_000)
     assert callbacks.at_chance(0.7, 0.5, 13) and not callbacks.at_chance(0.8, 0.5, 13)
     assert callbacks.at_chance(1.0, 1.0, 13)

@@ -7,7 +7,6 @@ seen in them, and contradict nothing that can. The parts are sorted by `official
 `tensor_files.py`, the weights of each layer are translated by `official_layers.py`.
 """
 
-import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from hf_longseq.hub.converted_folder import CONVERSION
 from hf_longseq.hub.official_layers import blocks, translate_block, translate_norm
 from hf_longseq.hub.official_layout import Official, take_apart
 from hf_longseq.hub.tensor_files import read_tensors
-from hf_longseq.training.run_folder import replace_folder, write_json
+from hf_longseq.training.run_folder import file_hash, replace_folder, write_json
 
 GREY_LEVELS = 256
 
@@ -98,7 +97,7 @@ def convert_checkpoint(
     model = build(conversion)
     record = {
         "source": Path(checkpoint).name,
-        "sha256": _file_hash(Path(checkpoint)),
+        "sha256": file_hash(Path(checkpoint)),
         "head": conversion.head,
         "classifier": any(name.startswith("classifier.") for name in conversion.tensors),
         "options": {name: value for name, value in vars(options).items() if value != getattr(UNSAID, name)},
@@ -336,11 +335,3 @@ def _role(name: str, dense: list, official: Official, tokens: bool, fields: dict
 def _restoring(channels: int) -> set[int]:
     """Numbers of outputs that restore so many channels: their values, or their grey levels."""
     return {channels, channels * GREY_LEVELS} if channels else set()
-
-
-def _file_hash(path: Path) -> str:
-    with open(path, "rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

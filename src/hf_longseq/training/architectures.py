@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_longseq import ARCHITECTURES
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.training.arguments import convert
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+    from hf_longseq.data.task import TaskSpec
 
 KNOWN = tuple(ARCHITECTURES)
 
@@ -147,19 +149,26 @@ def check_model(arch: str, fields: dict[str, Any]) -> None:
         return
     from huggingface_hub.errors import StrictDataclassError
 
-    try:
+    with explained("the model section does not work", StrictDataclassError, ValueError, TypeError):
         config = config_class_of(arch)(**fields)
         if hasattr(config, "check_heads"):
             config.check_heads()
-    except (StrictDataclassError, ValueError, TypeError) as error:
-        cause = error.__cause__ or error
-        raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
 
 
 def tiny_fields(arch: str) -> dict[str, Any]:
     """Toy sizes, of those that the configuration has."""
     known, sizes = model_field_types(arch), TINY_HF if is_hf(arch) else TINY
     return {name: value for name, value in sizes.items() if name in known}
+
+
+def label_fields(spec: "TaskSpec") -> dict[str, Any]:
+    """What the configuration of a classifier says of the task's labels."""
+    names = spec.labels or ("value",)
+    return {
+        "problem_type": spec.problem_type,
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
 
 
 def looking_back(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -197,11 +206,8 @@ def base_config(arch: str, pretrained: str | bool | None = None, revision: str |
             "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a folder that exists."
         )
     else:
-        try:
+        with explained(f"the configuration of {source!r} cannot be read", OSError, ValueError, StrictDataclassError):
             config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
-        except (OSError, ValueError, StrictDataclassError) as error:
-            reason = " ".join(str(error).split())
-            raise HfLongSeqError(f"the configuration of {source!r} cannot be read: {reason}") from error
     if name in CONFIG_MAPPING_NAMES and config.model_type != name:
         raise HfLongSeqError(
             f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "

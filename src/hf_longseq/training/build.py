@@ -31,10 +31,10 @@ from hf_longseq.data.collators import (
 )
 from hf_longseq.data.task import TaskSpec, limit_examples, load_task
 from hf_longseq.data.unlabelled import INPUTS, read_unlabelled, without_held_out
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
-from hf_longseq.training.architectures import config_class_of, is_hf, looking_back
+from hf_longseq.training.architectures import config_class_of, is_hf, label_fields, looking_back
 from hf_longseq.training.arguments import DataSection, PhaseSection, PretrainSection
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.recipe import Recipe
@@ -178,7 +178,6 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         }
     if not classifier:
         check_both_directions(recipe.pretrain, bool(fields["bidirectional"]), recipe.model.arch)
-    names = spec.labels or ("value",)
     fields |= {
         "pad_token_id": spec.pad_token_id,
         "mask_token_id": spec.mask_token_id,
@@ -186,15 +185,10 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> Pr
         # with its mask opened, a classifier is no longer one of the causal kind
         "pretraining_objective": "masked" if fields["bidirectional"] else objective,
         "pair_classification": spec.pair,
-        "problem_type": spec.problem_type,
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: index for index, name in enumerate(names)},
+        **label_fields(spec),
     }
-    try:
+    with explained("the model section does not work", StrictDataclassError, ValueError, TypeError):
         return config_class_of(recipe.model.arch)(**fields)
-    except (StrictDataclassError, ValueError, TypeError) as error:
-        cause = error.__cause__ or error
-        raise HfLongSeqError(f"the model section does not work: {' '.join(str(cause).split())}") from error
 
 
 def check_both_directions(settings: PretrainSection | SPTConfig, bidirectional: bool, model: str) -> None:
@@ -223,10 +217,8 @@ def pretraining_class(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> 
 
 def build_model(auto_class: type, config: PreTrainedConfig):
     """A freshly initialised model, with errors of its constructor as one sentence."""
-    try:
+    with explained("the model section does not work", ValueError):
         return auto_class.from_config(config)
-    except ValueError as error:
-        raise HfLongSeqError(f"the model section does not work: {' '.join(str(error).split())}") from error
 
 
 def denoising_parts(settings: PretrainSection | SPTConfig, spec: TaskSpec, seed: int):
@@ -330,10 +322,8 @@ def training_arguments(
         "project": PROJECT,
     }
     kind = SPTConfig if isinstance(section, PretrainSection) else TrainingArguments
-    try:
+    with explained(f"the {section.section} section does not work", ValueError, TypeError, ImportError):
         return kind(**{**defaults, **settings})
-    except (ValueError, TypeError, ImportError) as error:
-        raise HfLongSeqError(f"the {section.section} section does not work: {' '.join(str(error).split())}") from error
 
 
 CLASSIFIER = AutoModelForSequenceClassification

@@ -135,14 +135,6 @@ class StopOnSignal(TrainerCallback):
             self._obey(self._received or self._agreed)
 
 
-def chance_of(labels) -> float:
-    """The share of the most frequent class: what is right without looking at the input."""
-    counts: dict[int, int] = {}
-    for label in labels:
-        counts[int(label)] = counts.get(int(label), 0) + 1
-    return max(counts.values()) / sum(counts.values())
-
-
 def at_chance(accuracy: float, chance: float, examples: int) -> bool:
     """Whether an accuracy on so many examples is less than two standard errors above chance."""
     return accuracy < chance + 2 * math.sqrt(chance * (1 - chance) / examples) or accuracy <= chance

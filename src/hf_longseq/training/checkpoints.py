@@ -11,7 +11,6 @@ are deleted only after a newer one is sealed.
 
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from safetensors import SafetensorError
 from transformers import TrainerCallback
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import CHECKPOINTS, read_json, sync, write_json
+from hf_longseq.training.run_folder import CHECKPOINTS, file_hash, read_json, sync, write_json
 
 SEAL = "complete.json"
 STATE = "trainer_state.json"
@@ -55,9 +54,11 @@ def seal(checkpoint: str | os.PathLike) -> None:
     """Bring every file of a checkpoint to the disk, then write the seal that makes it count."""
     checkpoint = Path(checkpoint)
     content = {}
-    for path in _files(checkpoint):
+    for path in sorted(checkpoint.rglob("*")):
+        if not path.is_file() or path.name == SEAL:
+            continue
         sync(path)
-        content[path.relative_to(checkpoint).as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        content[path.relative_to(checkpoint).as_posix()] = {"bytes": path.stat().st_size, "sha256": file_hash(path)}
     write_json(checkpoint / SEAL, content)
 
 
@@ -67,7 +68,7 @@ def is_intact(checkpoint: str | os.PathLike) -> bool:
     try:
         content = read_json(checkpoint / SEAL)
         sizes_match = all((checkpoint / name).stat().st_size == facts["bytes"] for name, facts in content.items())
-        return sizes_match and all(_sha256(checkpoint / name) == facts["sha256"] for name, facts in content.items())
+        return sizes_match and all(file_hash(checkpoint / name) == facts["sha256"] for name, facts in content.items())
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return False
 
@@ -150,15 +151,3 @@ class OwnBestCheckpoint(TrainerCallback):
 def _newest_first(folder: Path) -> list[Path]:
     found = [path for path in folder.glob("checkpoint-*") if path.is_dir() and path.name.split("-")[-1].isdigit()]
     return sorted(found, key=lambda path: int(path.name.split("-")[-1]), reverse=True)
-
-
-def _files(checkpoint: Path) -> list[Path]:
-    return sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

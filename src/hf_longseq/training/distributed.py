@@ -7,7 +7,6 @@ and says through the environment which of them it is. The main process alone wri
 progress and decides whether the run is new; the others wait for its answer. With one process all of this does nothing.
 """
 
-import contextlib
 import itertools
 import os
 import socket
@@ -22,7 +21,6 @@ import torch
 import torch.distributed as dist
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import run_folder
 
 Result = TypeVar("Result")
 
@@ -69,9 +67,11 @@ def join() -> None:
 def wait() -> None:
     """Wait until every process has come here."""
     if count() > 1:
-        meeting = f"meeting {next(_meetings)}"
-        _arrive(meeting)
-        _wait_for(meeting, count())
+        # On the store, where waiting has a limit of its own: a collective call that waits would be taken for a hang.
+        meeting, store = f"hf_longseq: meeting {next(_meetings)}", dist.distributed_c10d._get_default_store()
+        if store.add(meeting, 1) == count():
+            store.set(f"{meeting} is over", "")
+        store.wait([f"{meeting} is over"], LONGEST_WAIT)
 
 
 def main_first(function: Callable[[], Result]) -> Result:
@@ -79,37 +79,20 @@ def main_first(function: Callable[[], Result]) -> Result:
 
     What it loads or generates is so written once per machine, and found by the rest.
     """
-    if count() == 1:
-        return function()
-    meeting = f"meeting {next(_meetings)}"
-    local = int(os.environ.get("LOCAL_RANK", 0))
-    # Its number among the machines, which may have different numbers of processes.
-    machine = f"{meeting}, machine {os.environ.get('GROUP_RANK', socket.gethostname())}"
-    if not is_main():
-        _wait_for(f"{meeting}, main process", 1)
-    if local != 0:
-        _wait_for(machine, 1)
-    result = function()
-    if is_main():
-        _arrive(f"{meeting}, main process")
-    if local == 0:
-        _arrive(machine)
-    wait()
+    own_turn = 0 if is_main() else 1 if os.environ.get("LOCAL_RANK", "0") == "0" else 2
+    for turn in range(3):
+        if turn == own_turn:
+            result = function()
+        wait()
     return result
 
 
 def by_main(function: Callable[[], Result]) -> Result:
     """Call `function` in the main process alone and give its result to all; an error there ends the whole run."""
-    if count() == 1:
-        return function()
-    meeting = f"meeting {next(_meetings)}"
-    answer: list[Any] = [None]
-    if is_main():
-        answer = [function()]
-        _arrive(meeting)
-    else:
-        _wait_for(meeting, 1)
-    dist.broadcast_object_list(answer, src=0)
+    answer: list[Any] = [function() if is_main() else None]
+    wait()
+    if count() > 1:
+        dist.broadcast_object_list(answer, src=0)
     return answer[0]
 
 
@@ -120,11 +103,6 @@ def check_enough(examples: int) -> None:
             f"{count()} processes are more than the {examples} training examples: start at most {examples}, or use "
             "more of the data."
         )
-
-
-def holding(folder: Path) -> contextlib.AbstractContextManager:
-    """Keep other commands out of an output folder, see `run_folder.holding`; the main process does it for all."""
-    return run_folder.holding(folder) if is_main() else contextlib.nullcontext()
 
 
 def check_same(what: str, value: Any, remedy: str) -> None:
@@ -162,7 +140,7 @@ def reports_errors() -> bool:
     if not dist.is_initialized():
         return is_main()
     try:
-        return _arrive("failures") == 1
+        return dist.distributed_c10d._get_default_store().add("hf_longseq: failures", 1) == 1
     except RuntimeError:  # the launcher, which keeps the count, is gone
         return False
 
@@ -177,20 +155,3 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _store() -> "dist.Store":
-    # Waiting here has a limit of its own; a collective call that waits would be taken for a hang.
-    return dist.distributed_c10d._get_default_store()
-
-
-def _arrive(what: str) -> int:
-    return _store().add(f"hf_longseq: {what}", 1)
-
-
-def _wait_for(what: str, arrivals: int) -> None:
-    deadline = time.monotonic() + LONGEST_WAIT.total_seconds()
-    while _store().add(f"hf_longseq: {what}", 0) < arrivals:
-        if time.monotonic() > deadline:
-            raise HfLongSeqError(f"the other processes did not reach {what!r} within {LONGEST_WAIT}: look at them.")
-        time.sleep(0.05)

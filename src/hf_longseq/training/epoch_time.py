@@ -6,7 +6,6 @@ Inputs are random, so that no data are needed; reading data and evaluating come 
 the task's full length, to which the longest of a batch comes close.
 """
 
-import contextlib
 import gc
 import statistics
 import time
@@ -67,24 +66,14 @@ def epoch_times(
         for precision in precisions:
             torch.manual_seed(0)
             model = build_model(classifier_class(spec), build_config(recipe, spec, classifier=True)).to(device).train()
-            step = OptimiserStep(model, _random_batch(spec, micro, steps, device), -(-size // micro), precision)
-            seconds = _median_seconds(step, repeats)
-            minutes, gpu = OFFICIAL.get(name, (None, "")) if examples else (None, "")
-            known = seconds is not None and examples is not None
-            rows.append(
-                {
-                    "recipe": name,
-                    "precision": precision,
-                    "batch": size,
-                    "length": steps,
-                    "parameters": model.num_parameters(),
-                    "seconds": seconds,
-                    "minutes_per_epoch": seconds * examples / size / 60 if known else None,
-                    "official_minutes": minutes,
-                    "official_gpu": gpu,
-                }
-            )
-            del model, step
+            inputs = _random_batch(spec, micro, steps, device)
+            seconds = seconds_of_a_step(model, inputs, -(-size // micro), precision, repeats)
+            row = {"recipe": name, "precision": precision, "batch": size, "length": steps}
+            row |= {"parameters": model.num_parameters(), "seconds": seconds}
+            row["minutes_per_epoch"] = seconds * examples / size / 60 if seconds and examples else None
+            row["official_minutes"], row["official_gpu"] = OFFICIAL.get(name, (None, "")) if examples else (None, "")
+            rows.append(row)
+            del model, inputs
             gc.collect()
     return rows
 
@@ -95,21 +84,28 @@ def table(rows: list[dict[str, Any]]) -> str:
     return shown.to_string(index=False, na_rep="-", float_format=lambda number: f"{number:,.3g}")
 
 
-class OptimiserStep:
-    """One update with accumulation, as the Trainer does it: autocast in bf16, weights in float32."""
-
-    def __init__(self, model, inputs: dict[str, torch.Tensor], accumulation: int, precision: str):
-        self.model, self.inputs, self.accumulation = model, inputs, accumulation
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-        self.device, self.half = next(iter(inputs.values())).device.type, precision == "bf16"
-
-    def __call__(self) -> None:
-        for _ in range(self.accumulation):
-            with torch.autocast(self.device, torch.bfloat16) if self.half else contextlib.nullcontext():
-                loss = self.model(**self.inputs).loss / self.accumulation
-            loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+def seconds_of_a_step(
+    model, inputs: dict[str, torch.Tensor], accumulation: int, precision: str, repeats: int
+) -> float | None:
+    """Median time of an optimiser step as the Trainer takes it (autocast in bf16, weights in float32), after one that
+    warms up; None where the GPU has too little memory."""
+    optimizer, taken = torch.optim.AdamW(model.parameters(), lr=1e-4), []
+    device = next(iter(inputs.values())).device.type
+    try:
+        for _ in range(repeats + 1):
+            begin = time.perf_counter()
+            for _ in range(accumulation):
+                with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+                    loss = model(**inputs).loss / accumulation
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if device == "cuda":
+                torch.cuda.synchronize()
+            taken.append(time.perf_counter() - begin)
+    except torch.OutOfMemoryError:
+        return None
+    return statistics.median(taken[1:])
 
 
 def _read(name: str) -> tuple[Recipe, TaskSpec]:
@@ -120,22 +116,6 @@ def _read(name: str) -> tuple[Recipe, TaskSpec]:
             f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
         )
     return recipe, spec
-
-
-def _median_seconds(step: OptimiserStep, repeats: int) -> float | None:
-    """Wall-clock time of a step after one that warms up; None where the GPU has too little memory."""
-    taken = []
-    try:
-        for _ in range(repeats + 1):
-            begin = time.perf_counter()
-            step()
-            if step.device == "cuda":
-                torch.cuda.synchronize()
-            taken.append(time.perf_counter() - begin)
-    except torch.OutOfMemoryError:
-        step.optimizer.zero_grad(set_to_none=True)
-        return None
-    return statistics.median(taken[1:])
 
 
 def _train_examples(task: str) -> int | None:

@@ -18,7 +18,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.training.architectures import KNOWN, is_hf
 from hf_longseq.training.build import build_config, build_model
 from hf_longseq.training.recipe import Recipe
@@ -111,10 +111,8 @@ def _fitted(config: PreTrainedConfig, spec: TaskSpec, fields: dict[str, Any]) ->
     else:
         _set(config, {"input_type": "values", "num_channels": spec.num_channels})
     _set(config, fields)
-    try:
+    with explained("the configuration does not work", StrictDataclassError):
         config.validate()
-    except StrictDataclassError as error:
-        raise HfLongSeqError(" ".join(str(error.__cause__ or error).split())) from error
     return config
 
 

@@ -26,7 +26,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.models import AdapterConfig
 from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.models.modeling_adapter import build_backbone
@@ -37,6 +37,7 @@ from hf_longseq.training.architectures import (
     base_class,
     base_config,
     is_hf,
+    label_fields,
     looking_back,
     weights_source,
 )
@@ -100,12 +101,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
     _check_trunk(arch, config, spec, both_ways)
     if not classifier:
         _check_objective(arch, config, recipe.pretrain.objective, both_ways)
-    names = spec.labels or ("value",)
-    labels = {
-        "problem_type": spec.problem_type,
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: index for index, name in enumerate(names)},
-    }
+    labels = label_fields(spec)
     own_class = spec.modality == "tokens" and not both_ways
     if own_class and fields.get("init") is not None:
         raise HfLongSeqError(
@@ -123,37 +119,31 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
     own |= {"pretraining_objective": "masked" if both_ways else recipe.pretrain.objective}
     own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
-    try:
+    with explained("the model section does not work", StrictDataclassError):
         return AdapterConfig(backbone_config=config, **own, **labels)
-    except StrictDataclassError as error:
-        raise HfLongSeqError(f"the model section does not work: {' '.join(str(error.__cause__).split())}") from error
 
 
 def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways: bool) -> None:
     """Raise for a trunk that would read padding as data, or has no way in for what the adapter feeds it."""
     arguments = inspect.signature(base_class(config).forward).parameters
+    fed, problem = spec.modality == "values" or both_ways, None
     if not both_ways and "attention_mask" not in arguments:
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, but {config.model_type} takes no attention_mask and would read padding as data: "
-            "set model.bidirectional to true, which keeps padding out of its sight, or choose hf:mamba2."
+        problem = (
+            f"{config.model_type} takes no attention_mask and would read padding as data: set model.bidirectional to "
+            "true, which keeps padding out of its sight, or choose hf:mamba2"
         )
-    if (spec.modality == "values" or both_ways) and getattr(config, "hidden_size_per_layer_input", 0):
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, but every layer of {config.model_type} embeds token ids, which real values and "
-            "a reversed input have not: set model.hidden_size_per_layer_input to 0."
+    elif fed and getattr(config, "hidden_size_per_layer_input", 0):
+        problem = (
+            f"every layer of {config.model_type} embeds token ids, which real values and a reversed input have not: "
+            "set model.hidden_size_per_layer_input to 0"
         )
-    if "inputs_embeds" in arguments:
-        return
-    if spec.modality == "values":
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, but {config.model_type} takes no inputs_embeds and cannot read real values: "
-            "use it on a task of tokens."
-        )
-    if both_ways:
-        raise HfLongSeqError(
-            f"model.bidirectional is set, but {arch} ({config.model_type}) takes no inputs_embeds, so its reverse "
-            "cannot be fed: leave model.bidirectional out."
-        )
+    elif fed and "inputs_embeds" not in arguments:
+        what = "read real values: use it on a task of tokens"
+        if spec.modality == "tokens":
+            what = "be fed in reverse: leave model.bidirectional out"
+        problem = f"{config.model_type} takes no inputs_embeds and cannot {what}"
+    if problem:
+        raise HfLongSeqError(f"model.arch is {arch!r}, but {problem}.")
 
 
 def _check_objective(arch: str, config: PreTrainedConfig, objective: str, both_ways: bool) -> None:
@@ -198,15 +188,11 @@ def trunk_config(recipe: Recipe, spec: TaskSpec) -> PreTrainedConfig:
     if own:
         saved = {name: value for name, value in saved.items() if name not in DERIVED}
     ids = _token_ids(base, spec, keep_pad=source is not None)
-    try:
+    # whatever the constructors of some two hundred architectures raise
+    with explained(f"the model section does not work for {arch}", Exception):
         config = type(base).from_dict({**saved, **own, **ids})
         make_room(config, spec.max_length, fixed_by=source)
         on_meta(config)
-    except HfLongSeqError:
-        raise
-    except Exception as error:  # whatever the constructors of some two hundred architectures raise
-        cause = error.__cause__ or error
-        raise HfLongSeqError(f"the model section does not work for {arch}: {' '.join(str(cause).split())}") from error
     return config
 
 

@@ -4,12 +4,13 @@
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForTokenClassification, PrinterCallback, TrainingArguments
+from transformers import AutoModelForTokenClassification, PrinterCallback
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
@@ -23,6 +24,7 @@ from hf_longseq.training.build import (
     denoising_parts,
     load_data,
     pretraining_class,
+    training_arguments,
 )
 from hf_longseq.training.eval_metrics import decide
 from hf_longseq.training.raw_inputs import RawInputs
@@ -51,35 +53,29 @@ def evaluate(
     """
     recipe, phase, seed = _recorded(model)
     data = data or load_data(recipe.data, seed)
+    section = getattr(recipe, phase)
     if phase == "pretrain":
-        section = recipe.pretrain
         network = run_folder.open_model(pretraining_class(recipe.pretrain, data.spec), model)
         _, collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
     else:
-        section = recipe.finetune
         network = run_folder.open_model(classifier_class(data.spec), model)
         collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
-    chosen = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
         trainer = LongSeqTrainer(
             model=network,
-            args=TrainingArguments(
-                output_dir=scratch,
-                per_device_eval_batch_size=batch_size,
-                bf16=section.bf16,
-                use_cpu=not torch.accelerator.is_available(),
-                batch_eval_metrics=True,
-                remove_unused_columns=False,
-                label_names=["labels"],
-                dataloader_pin_memory=torch.cuda.is_available(),
-                report_to="none",
-                disable_tqdm=True,
+            args=training_arguments(
+                replace(section, per_device_eval_batch_size=batch_size, report_to="none"),
+                Path(scratch),
+                steps=1,
+                seed=seed,
+                metric="loss",
             ),
             data_collator=collator,
+            eval_dataset=_split(data, split, phase),
             eval_metrics=metrics,
         )
         trainer.remove_callback(PrinterCallback)
-        return metrics_without_prefix(trainer.evaluate(chosen, metric_key_prefix="test"), "test")
+        return metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
 
 
 @torch.no_grad()

@@ -40,22 +40,22 @@ class RawInputs:
         input_column: str | None = None,
         second_input_column: str | None = None,
     ):
-        self.tables = list(_open(source).values())
+        tables = list(_open(source).values())
         self.processor, self.kind = _processor(folder, config)
-        self.rows = [(table, row) for table in self.tables for row in range(len(table))]
-        if not self.rows:
+        self.classes = getattr(config, "label2id", None) or {}
+        if not any(map(len, tables)):
             raise HfLongSeqError(f"{source} has no rows.")
         if getattr(config, "pair_classification", False) and second_input_column is None:
             raise HfLongSeqError("the model reads pairs of inputs: name the second one with second_input_column.")
-        self.columns = [
-            {id(table): table.column(name or usual_name(table, INPUT_NAMES, "input_column")) for table in self.tables}
-            for name in ((input_column,) if second_input_column is None else (input_column, second_input_column))
-        ]
-        self._check_kind(input_column)
-        self.classes = getattr(config, "label2id", None) or {}
-        label_of = {id(table): next((n for n in LABEL_NAMES if n in table.names), None) for table in self.tables}
-        self.labels = {id(t): t.column(label_of[id(t)]) for t in self.tables if label_of[id(t)] is not None}
-        self.class_names = {id(t): t.class_names(label_of[id(t)]) for t in self.tables if label_of[id(t)] is not None}
+        self._check_kind(tables[0], input_column or usual_name(tables[0], INPUT_NAMES, "input_column"))
+        # the table of every row, its columns of inputs and of labels, the names of its classes, and its place there
+        self.rows: list[tuple[Table, list, Any, Any, int]] = []
+        for table in tables:
+            inputs = [table.column(input_column or usual_name(table, INPUT_NAMES, "input_column"))]
+            inputs += [] if second_input_column is None else [table.column(second_input_column)]
+            label = next((name for name in LABEL_NAMES if name in table.names), None)
+            labels, names = (None, None) if label is None else (table.column(label), table.class_names(label))
+            self.rows += [(table, inputs, labels, names, row) for row in range(len(table))]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -67,7 +67,7 @@ class RawInputs:
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One row: `input_ids` or `input_values`, and `..._2` for pairs."""
-        table, row = self.rows[index]
+        table, _, _, _, row = self.rows[index]
         name = "input_values" if self.kind in ("series", "image values") else "input_ids"
         where = f"{table.name}, row {row + 1},"
         encoded = [self._encode(raw, where) for raw in self._raw(index)]
@@ -75,12 +75,11 @@ class RawInputs:
 
     def described(self, index: int) -> dict[str, str]:
         """The file that a row is, and its class where the source names one that the model knows."""
-        table, row = self.rows[index]
+        _, _, labels, names, row = self.rows[index]
         raw, said = self._raw(index)[0], {}
         if isinstance(raw, str) and raw.lower().endswith(AUDIO_ENDINGS + IMAGE_ENDINGS):
             said["file"] = raw
-        label = self.labels[id(table)][row] if id(table) in self.labels else None
-        names = self.class_names.get(id(table))
+        label = None if labels is None else labels[row]
         if np.ndim(label) == 0 and label is not None:
             name = names[int(label)] if names and not isinstance(label, str) else str(label)
             if name in self.classes:
@@ -88,13 +87,11 @@ class RawInputs:
         return said
 
     def _raw(self, index: int) -> list[Any]:
-        table, row = self.rows[index]
-        return [columns[id(table)][row] for columns in self.columns]
+        _, inputs, _, _, row = self.rows[index]
+        return [column[row] for column in inputs]
 
-    def _check_kind(self, input_column: str | None) -> None:
+    def _check_kind(self, table: Table, column: str) -> None:
         """Raise if the first table holds another kind of input than the model reads."""
-        table = self.tables[0]
-        column = input_column or usual_name(table, INPUT_NAMES, "input_column")
         found = modality_of(table, column)
         fits = {
             "text": ("text", "tokens"),

@@ -11,12 +11,15 @@ The best checkpoint is chosen on the validation split; the test split is read on
 an interrupted run resumes, and a finished one is kept as it is.
 """
 
+import contextlib
+import json
 import os
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 
@@ -28,6 +31,7 @@ from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
 from hf_longseq.training.arguments import PhaseSection, check_seed
 from hf_longseq.training.build import (
     TaskData,
+    all_labels,
     build_config,
     build_model,
     classification_parts,
@@ -251,18 +255,18 @@ class _PreparedRun:
         return {"train": self.train, "validation": self.data.validation, **test}
 
     def tell(self, step: int, text: str | None) -> None:
-        self.listener(self.folder.name, step, self.steps, text)
+        if distributed.is_main():
+            self.listener(self.folder.name, step, self.steps, text)
 
 
 def _run(job: _PreparedRun, overwrite: bool) -> RunResult:
-    """Keep every other command out of the run's folder; of several processes one holds it and tells."""
-    section = job.section
+    """Keep every other command out of the run's folder, in which of several processes one writes, and train."""
     with (
-        tracker(section.report_to, section.section, job.folder),
-        distributed.holding(job.folder),
+        tracker(job.section.report_to, job.section.section, job.folder),
+        run_folder.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
         checkpoints.room_in(job.folder),
     ):
-        return _run_held(job if distributed.is_main() else replace(job, listener=silent), overwrite)
+        return _run_held(job, overwrite)
 
 
 def _run_held(job: _PreparedRun, overwrite: bool) -> RunResult:
@@ -276,7 +280,11 @@ def _run_held(job: _PreparedRun, overwrite: bool) -> RunResult:
         if distributed.is_main():
             shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
         return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
-    flops = _flops_per_example(job, arguments) if arguments.process_index == 0 else None
+    flops = None
+    if distributed.is_main():  # on a batch of the collator that has no state
+        collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
+        rows = job.train.select(range(min(arguments.per_device_train_batch_size, len(job.train))))
+        flops = training_flops(job.model, collator, rows, arguments.device)
     use_cache = getattr(job.model.config, "use_cache", None)
     trainer, test_metrics = _train(job, arguments, resumed_from)
     if use_cache is not None:
@@ -305,22 +313,21 @@ def _claim(job: _PreparedRun, record: dict[str, Any], overwrite: bool) -> tuple[
     path = folder / run_folder.RESOLVED
     if state == "finished":
         return state, None, path.read_text(encoding="utf-8")
-    _check_same_data(folder, record)
+    begun = folder / run_folder.DATA
+    if begun.is_file() and run_folder.read_json(begun)["splits"] != record["splits"]:
+        raise HfLongSeqError(
+            f"the data of task {record['task']!r} are not those with which the run in {folder} began: restore them, "
+            "or start again with --overwrite."
+        )
     checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
     if checkpoint is None:
         run_folder.write_yaml(path, job.settings)  # it begins, or begins again, with the weights that are there now
     run_folder.write_json(folder / run_folder.ENVIRONMENT, run_folder.environment())
-    run_folder.write_json(folder / run_folder.DATA, record)
-    if "source_row" in job.train.column_names:
-        run_folder.write_splits(folder / run_folder.SPLITS, job.splits)
+    run_folder.write_json(begun, record)
+    if "source_row" in job.train.column_names:  # which rows of a user's own source are in which split
+        rows = {name: [int(row) for row in split["source_row"][:]] for name, split in job.splits.items()}
+        run_folder.write_whole(folder / run_folder.SPLITS, json.dumps(rows) + "\n")
     return state, checkpoint, path.read_text(encoding="utf-8")
-
-
-def _flops_per_example(job: _PreparedRun, arguments: TrainingArguments) -> float | None:
-    """Floating-point operations of training on one example, counted on a batch that changes no collator's state."""
-    collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
-    micro = min(arguments.per_device_train_batch_size, len(job.train))
-    return training_flops(job.model, collator, [job.train[row] for row in range(micro)], arguments.device)
 
 
 def _train(
@@ -360,6 +367,7 @@ def _result(
 ) -> dict[str, Any]:
     """The content of `metrics.json`; `flops` are those of one example."""
     examples_seen = job.steps * job.section.global_batch_size
+    known = trainer.callback_handler.callbacks  # the clock may be one that a checkpoint kept
     result = {
         **run_folder.read_resolved(job.folder)["run"],
         "task": job.settings["data"]["task"],
@@ -373,16 +381,10 @@ def _result(
         "examples_seen": examples_seen,
         "flops": None if flops is None else flops * examples_seen,
         "num_parameters": trainer.model.num_parameters(),
-        "wall_seconds": _wall_seconds(trainer),
+        "wall_seconds": round(next(one for one in known if isinstance(one, WallClock)).seconds, 3),
         **job.extra,
     }
     return result if job.test is None else {**result, **_chance(job, result)}
-
-
-def _wall_seconds(trainer: LongSeqTrainer) -> float:
-    """Seconds of training over all resumes, by the clock that the checkpoints kept."""
-    clocks = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WallClock)]
-    return round(clocks[0].seconds, 3)
 
 
 def _finish(
@@ -412,7 +414,7 @@ def _chance(job: _PreparedRun, result: dict[str, Any]) -> dict[str, Any]:
     if job.data.spec.problem_type != "single_label_classification" or accuracy is None:
         return {}
     examples = len(job.data.validation)
-    chance = callbacks.chance_of(job.data.validation["labels"][:])
+    chance = float(np.unique(all_labels(job.data.validation), return_counts=True)[1].max() / examples)
     stuck = callbacks.at_chance(accuracy, chance, examples)
     if stuck and job.steps > FEWEST_STEPS:
         remedy = "" if "init_from" in job.settings["run"] else ", or pretrain first (hf-longseq spt)"
@@ -437,13 +439,3 @@ def metrics_without_prefix(metrics: dict[str, Any], prefix: str) -> dict[str, fl
     timing = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
     named = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items() if key.startswith(f"{prefix}_")}
     return {key: value for key, value in named.items() if key not in timing}
-
-
-def _check_same_data(folder: Path, record: dict[str, Any]) -> None:
-    """A run may only go on with the data it began with."""
-    path = folder / run_folder.DATA
-    if path.is_file() and run_folder.read_json(path)["splits"] != record["splits"]:
-        raise HfLongSeqError(
-            f"the data of task {record['task']!r} are not those with which the run in {folder} began: restore them, "
-            "or start again with --overwrite."
-        )

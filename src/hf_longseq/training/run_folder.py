@@ -35,15 +35,9 @@ from hf_longseq.version import __version__
 if TYPE_CHECKING:
     from hf_longseq.data.task import TaskSpec
 
-RESOLVED, ENVIRONMENT, DATA, HISTORY, METRICS = (
-    "resolved.yaml",
-    "environment.json",
-    "data.json",
-    "history.json",
-    "metrics.json",
-)
+RESOLVED, ENVIRONMENT, DATA = "resolved.yaml", "environment.json", "data.json"
+SPLITS, HISTORY, METRICS = "splits.json", "history.json", "metrics.json"
 CHECKPOINTS = "checkpoints"
-SPLITS = "splits.json"
 LOCK = ".lock"
 # Which process does which run of a comparison, see comparison/claims.py.
 CLAIMS = ".claims"
@@ -164,9 +158,6 @@ def _remove_leftovers(path: Path) -> None:
             left.unlink(missing_ok=True)
 
 
-SECTIONS = ("model", "data", "run")
-
-
 def read_resolved(folder: str | os.PathLike) -> dict | None:
     """Settings recorded in a run folder, or None if the folder holds no run.
 
@@ -178,9 +169,9 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
         return None
     try:
         settings = read_yaml(path)
-        if isinstance(settings, dict) and all(isinstance(settings.get(name, {}), dict) for name in SECTIONS):
+        if all(isinstance(settings.get(name, {}), dict) for name in ("model", "data", "run")):
             return settings
-    except (ValueError, TypeError, AttributeError):  # no YAML, or a text where a section belongs
+    except (ValueError, AttributeError):  # no YAML, or no mapping
         pass
     raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")
 
@@ -211,10 +202,10 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
                 f"output_dir {folder} holds another run ({difference}): choose another output_dir, or add --overwrite."
             )
         return "finished" if (folder / finished).is_file() else "resume"
-    if found is None and folder.is_dir() and _content(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    if found is None and _content(folder):
         # Not even --overwrite deletes what this package did not write.
         raise HfLongSeqError(f"output_dir {folder} holds files that are no run: choose an empty or a new folder.")
-    folder.mkdir(parents=True, exist_ok=True)
     empty_folder(folder)
     write_yaml(folder / RESOLVED, settings)
     return "new"
@@ -254,9 +245,8 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
 def holder_is_dead(lock: Path) -> bool:
     """Whether the process named in a lock ran on this machine and is no more."""
     words = _read_text(lock).split()
-    if len(words) != 4 or words[3] != socket.gethostname() or not words[1].isdigit():
-        return False
-    return words[1] != str(os.getpid()) and not _lives(words[1])
+    here = len(words) == 4 and words[3] == socket.gethostname() and words[1].isdigit()
+    return here and words[1] != str(os.getpid()) and not _lives(words[1])
 
 
 def _lives(process: str) -> bool:
@@ -273,11 +263,8 @@ def _read_text(path: Path) -> str:
 
 def _content(folder: Path) -> list[Path]:
     """What lies in a run folder besides the lock, the claims, and the beginnings of files that a kill left there."""
-    if not folder.is_dir():
-        return []
-    return [
-        path for path in folder.iterdir() if path.name not in (LOCK, CLAIMS) and not UNFINISHED.fullmatch(path.name)
-    ]
+    ours = (LOCK, CLAIMS)
+    return [path for path in folder.iterdir() if path.name not in ours and not UNFINISHED.fullmatch(path.name)]
 
 
 def empty_folder(folder: str | os.PathLike) -> None:
@@ -354,7 +341,6 @@ def environment() -> dict[str, Any]:
     import torch
     import transformers
 
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "hf_longseq": __version__,
         "commit": git_commit(),
@@ -367,20 +353,14 @@ def environment() -> dict[str, Any]:
         "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", 1)),
-        "gpu": gpus,
+        "gpu": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
     }
 
 
 def cpu_name() -> str:
     """Model of the processor as the system names it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    named = re.search(r"^model name\s*:(.*)$", _read_text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return named[1].strip() if named else platform.processor() or platform.machine()
 
 
 def git_commit() -> str | None:
@@ -388,13 +368,11 @@ def git_commit() -> str | None:
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return None
+    words = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        options = {"cwd": root, "capture_output": True, "text": True, "timeout": 10, "check": True}
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], **options).stdout.strip()
-        changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], **options).stdout.strip()
+        return subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return f"{commit}+changes" if changed else commit
 
 
 def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]:
@@ -404,12 +382,6 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
     sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
     origin = {name: getattr(spec, name) for name in ("source", "license", "note", "mask_ratio")}
     return {"task": spec.name, **origin, "options": options, "splits": sizes}
-
-
-def write_splits(path: str | os.PathLike, splits: dict) -> None:
-    """Record which rows of a user's own source are in which split, a line for each split."""
-    lines = [f'  "{name}": {json.dumps([int(row) for row in rows["source_row"][:]])}' for name, rows in splits.items()]
-    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def check_safetensors(folder: str | os.PathLike) -> None:
@@ -450,9 +422,14 @@ def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> An
 
 def weights_hash(folder: str | os.PathLike) -> str:
     """Hash of a checkpoint's weight files."""
+    return file_hash(*sorted(Path(folder).glob("*.safetensors")))[:16]
+
+
+def file_hash(*paths: Path) -> str:
+    """SHA-256 of the content of files, one after the other."""
     digest = hashlib.sha256()
-    for path in sorted(Path(folder).glob("*.safetensors")):
+    for path in paths:
         with open(path, "rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()

@@ -132,8 +132,11 @@ class ShardedTrainer(Trainer):
     def _get_train_sampler(self, train_dataset=None) -> Sampler | None:
         if self.args.world_size == 1:
             return super()._get_train_sampler(train_dataset)
-        # A whole number up to rounding, for an epoch begins.
-        return FilledSampler(self.train_dataset, self.args.data_seed, lambda: int((self.state.epoch or 0) + 1e-6))
+        return FilledSampler(self.train_dataset, self.args.data_seed, self.epoch_begun)
+
+    def epoch_begun(self) -> int:
+        """Number of the epoch that begins: a whole number up to rounding."""
+        return int((self.state.epoch or 0) + 1e-6)
 
     def whole_model(self) -> PreTrainedModel:
         """The model with all its weights, to save, in the main process. Every process must call it.

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from accelerate.utils import patch_environment
+
 from hf_longseq.errors import HfLongSeqError
 
 # The packages that serve a tracker; the first is the one to install.
@@ -47,16 +49,10 @@ def tracker(name: str, section: str, folder: str | os.PathLike) -> Iterator[None
         "WANDB_DIR": str(folder),
         "WANDB_PROJECT": os.environ.get("WANDB_PROJECT", PROJECT),
     }
-    before = {variable: os.environ.get(variable) for variable in places}
-    os.environ.update(places)
     try:
-        yield
+        with patch_environment(**places):
+            yield
     finally:
-        for variable, value in before.items():
-            if value is None:
-                os.environ.pop(variable)
-            else:
-                os.environ[variable] = value
         # The Trainer leaves a run of wandb open, and the next run of this process would be added to it.
         if "wandb" in sys.modules and sys.modules["wandb"].run is not None:
             sys.modules["wandb"].finish()

@@ -35,6 +35,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
+from hf_longseq.training.architectures import label_fields
 from hf_longseq.training.build import classification_parts, classifier_class, label_statistics
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.heads import with_head
@@ -133,15 +134,8 @@ class LongSeqTrainer(ShardedTrainer):
         """Model, collators of training and evaluation, and metrics, for rows of this kind."""
         rows = train_rows if train_rows is not None else eval_rows
         spec = spec or describe(rows, tokenizer_of(processing_class), labelled=True)
-        names = spec.labels or ("value",)
         scale = label_statistics(rows, spec)
-        fields = {
-            "problem_type": spec.problem_type,
-            "id2label": dict(enumerate(names)),
-            "label2id": {name: index for index, name in enumerate(names)},
-            "pair_classification": spec.pair,
-            **scale,
-        }
+        fields = {**label_fields(spec), "pair_classification": spec.pair, **scale}
         model, spec = with_head(model, classifier_class(spec), spec, fields)
         collator, metrics = classification_parts(spec, scale.get("label_scale"))
         return model, collator, None, metrics
@@ -181,26 +175,23 @@ class LongSeqTrainer(ShardedTrainer):
         return [name for name in names if tensors[name].ndim > 1 and name.rsplit(".", 1)[-1] != "A_log"]
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model=None) -> None:
+        """As in transformers, but the weights of its own architectures, some of which are saved under the names of old
+        checkpoints, are opened by their model: the stock Trainer skips what it does not find, and keeps whatever was
+        there."""
         if self._loads_by_name():
             return super()._load_from_checkpoint(resume_from_checkpoint, model)
-        self._load_by_model(resume_from_checkpoint)
+        options = {"config": self.model.config, "dtype": self.model.dtype, "use_safetensors": True}
+        self.model.load_state_dict(type(self.model).from_pretrained(resume_from_checkpoint, **options).state_dict())
 
     def _load_best_model(self) -> None:
         if self._loads_by_name():
             return super()._load_best_model()
-        self._load_by_model(self.state.best_model_checkpoint)
+        self._load_from_checkpoint(self.state.best_model_checkpoint)
 
     def _loads_by_name(self) -> bool:
         # our own architectures are saved under the names that they have
         foreign = isinstance(self.model, PreTrainedModel) and not isinstance(self.model.config, LongSeqConfig)
         return self.is_fsdp_enabled or not foreign
-
-    def _load_by_model(self, checkpoint: str) -> None:
-        """Load the weights of an architecture of transformers, some of which are saved under the names of old
-        checkpoints: the stock Trainer skips what it does not find, and keeps whatever was there."""
-        options = {"config": self.model.config, "dtype": self.model.dtype, "use_safetensors": True}
-        saved = type(self.model).from_pretrained(checkpoint, **options)
-        self.model.load_state_dict(saved.state_dict())
 
     def _get_train_sampler(self, train_dataset=None):
         sampler = super()._get_train_sampler(train_dataset)
@@ -211,8 +202,7 @@ class LongSeqTrainer(ShardedTrainer):
             sequence_lengths(self.train_dataset.dataset if filled else self.train_dataset),
             self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
             self.args.data_seed,
-            # A whole number up to rounding, for an epoch begins.
-            lambda: int((self.state.epoch or 0) + 1e-6),
+            self.epoch_begun,
         )
         if not filled:
             return order
@@ -269,16 +259,13 @@ class LongSeqTrainer(ShardedTrainer):
         except Exception as error:
             if not checkpoints.is_writing_error(error):
                 raise
-            raise HfLongSeqError(self._unwritten(folder, error)) from error
+            shutil.rmtree(folder, ignore_errors=True)
+            raise HfLongSeqError(checkpoints.unwritten(folder.name, folder.parent.parent, error)) from error
         finally:
             self.args.save_total_limit = limit
         self.accelerator.wait_for_everyone()
         if self.args.should_save and limit:
             checkpoints.discard_superseded(folder.parent, keep=limit)
-
-    def _unwritten(self, folder: Path, error: Exception) -> str:
-        shutil.rmtree(folder, ignore_errors=True)
-        return checkpoints.unwritten(folder.name, folder.parent.parent, error)
 
     def _with_eval_collator(self, make_dataloader: Callable, dataset):
         if self._read_rows is not None and not isinstance(dataset, str):  # a string is a key of eval_dataset
@@ -348,7 +335,12 @@ class ProgressReport(TrainerCallback):
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
         if state.is_world_process_zero:
-            size = f"{model.num_parameters():,} parameters, {state.max_steps} steps of {_batch(args)}"
+            micro, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
+            size = (
+                f"{model.num_parameters():,} parameters, {state.max_steps} steps of "
+                f"{micro * accumulation * args.world_size} examples "
+                f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
+            )
             text = f"{size}\n{parameter_group_table(optimizer.param_groups)}"
             self.listener(self.label, state.global_step, state.max_steps, text)
 
@@ -362,15 +354,3 @@ class ProgressReport(TrainerCallback):
         if shown and state.is_world_process_zero:
             text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
             self.listener(self.label, state.global_step, state.max_steps, text)
-
-
-def _batch(args) -> str:
-    micro, accumulation, processes = (
-        args.per_device_train_batch_size,
-        args.gradient_accumulation_steps,
-        args.world_size,
-    )
-    return (
-        f"{micro * accumulation * processes} examples "
-        f"(micro batch {micro} x accumulation {accumulation} x processes {processes})"
-    )

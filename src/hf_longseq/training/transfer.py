@@ -28,7 +28,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as hf_logging
 
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.training.architectures import KNOWN, model_field_types
 from hf_longseq.training.run_folder import SAFELY, check_safetensors, read_resolved
 
@@ -242,9 +242,8 @@ def _quiet(failure: str):
     verbosity = hf_logging.get_verbosity()
     hf_logging.set_verbosity_error()
     try:
-        yield
-    except (OSError, RuntimeError, ValueError) as error:
-        raise HfLongSeqError(f"{failure}: {' '.join(str(error).split())}") from error
+        with explained(failure, OSError, RuntimeError, ValueError):
+            yield
     finally:
         hf_logging.set_verbosity(verbosity)
 
