@@ -41,7 +41,6 @@ def test_the_whole_trunk_is_loaded_and_only_the_heads_change(pretrained, arch, t
     assert all(name.startswith("classifier.") for name in report.new) and report.new
     assert all(name.startswith(f"{head}.") for name in report.dropped) and report.dropped
     assert len(report.loaded) + len(report.forward) + len(report.new) == len(model.state_dict())
-    assert f"loaded {len(report.loaded)} tensors" in str(report)
 
 
 @pytest.mark.parametrize(

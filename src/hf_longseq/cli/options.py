@@ -113,7 +113,7 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
         word = words.pop(0)
         name = word[2:] if word.startswith("--") else ""
         elsewhere = parser is None or not name or "." in name or name in own
-        if name in short or (phase and not elsewhere and _is_trainer_field(name)):
+        if name in short or (phase and not elsewhere and (name in REFUSED or is_trainer_field(name))):
             name = f"{phase}.{name}"
         if "." not in name:
             rest.append(word)
@@ -123,10 +123,6 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
             values.append(words.pop(0))
         set_dotted(overrides, name, values[0] if len(values) == 1 else [*values] if values else True)
     return rest, overrides
-
-
-def _is_trainer_field(name: str) -> bool:
-    return name in REFUSED or is_trainer_field(name)
 
 
 # Files whose presence marks a run, and a comparison, as finished.

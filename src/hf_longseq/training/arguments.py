@@ -258,68 +258,52 @@ def plain_scalar(value: Any) -> Any:
     return value
 
 
+_NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", dict: "a mapping"}
+
+
 def convert(value: Any, kind: Any, where: str) -> Any:
     """Convert a YAML or command-line value to the type of its field, or raise one sentence naming the field."""
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        members = typing.get_args(kind)
-        if value is None or value in ("none", "None", "null"):
-            if type(None) in members:
-                return None
-        return _first_that_fits(value, [m for m in members if m is not type(None)], kind, where)
-    if origin is Literal:
-        if value not in typing.get_args(kind):
-            raise HfLongSeqError(
-                f"{where} is {value!r}{did_you_mean(str(value), typing.get_args(kind))}: "
-                f"choose one of {_quoted(kind)}."
-            )
+    union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    members = typing.get_args(kind) if union else (kind,)
+    if type(None) in members and value in (None, "none", "None", "null"):
+        return None
+    members = [member for member in members if member is not type(None)]
+    # An exact type wins over a converted one, so that `int | str` keeps a string and `float | int` an integer.
+    if type(value) in members:
         return value
+    for member in members:
+        try:
+            return _fitted(value, member, where)
+        except HfLongSeqError:  # of an item of a list
+            if len(members) == 1:
+                raise
+        except ValueError:
+            pass
+    literals = {member: typing.get_args(member) for member in members if typing.get_origin(member) is Literal}
+    words = [word for literal in literals.values() for word in literal]
+    asked = [
+        f"one of {', '.join(map(repr, literals[member]))}"
+        if member in literals
+        else _NAMES.get(member, f"a value of type {member}")
+        for member in members
+        if member is not int or float not in members  # a whole number is a number, too
+    ]
+    raise HfLongSeqError(f"{where} is {value!r}{did_you_mean(str(value), words)}: give {' or '.join(asked)}.")
+
+
+def _fitted(value: Any, kind: Any, where: str) -> Any:
+    """The value in a type that is no union; ValueError if it does not fit."""
+    origin = typing.get_origin(kind)
     if origin in (list, tuple):
         inner = (typing.get_args(kind) or (Any,))[0]
         items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
         return [convert(plain_scalar(item), inner, where) for item in items]
     value = plain_scalar(value) if kind in (int, float) else value
-    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool):
-        if math.isfinite(value) and int(value) == value:
-            return int(value)
-    if kind is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return str(value)
-    if kind in (bool, dict) and isinstance(value, kind):
-        return value
-    if kind in (int, float, str, bool, dict):
-        raise HfLongSeqError(f"{where} is {value!r}: give {_NAMES[kind]}.")
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind in (float, str) and (number or isinstance(value, kind)):
+        return kind(value)
+    if kind is int and number and math.isfinite(value) and int(value) == value:
+        return int(value)
+    if kind in _NAMES or (origin is Literal and value not in typing.get_args(kind)):
+        raise ValueError
     return value
-
-
-_NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", dict: "a mapping"}
-
-
-def _first_that_fits(value: Any, members: list, kind: Any, where: str) -> Any:
-    # An exact type wins over a converted one, so that `int | str` keeps a string and `float | int` an integer.
-    for member in members:
-        if type(value) is member:
-            return value
-    failure = HfLongSeqError(f"{where} is {value!r}: give a value of type {kind}.")
-    for member in members:
-        try:
-            return convert(value, member, where)
-        except HfLongSeqError as error:
-            failure = error
-    if len(members) == 1:
-        raise failure
-    # a whole number is a number, too
-    asked = [_in_words(member) for member in members if member is not int or float not in members]
-    words = [word for member in members if typing.get_origin(member) is Literal for word in typing.get_args(member)]
-    raise HfLongSeqError(f"{where} is {value!r}{did_you_mean(str(value), words)}: give {' or '.join(asked)}.")
-
-
-def _in_words(kind: Any) -> str:
-    if typing.get_origin(kind) is Literal:
-        return f"one of {_quoted(kind)}"
-    return _NAMES.get(kind, f"a value of type {kind}")
-
-
-def _quoted(literal: Any) -> str:
-    return ", ".join(map(repr, typing.get_args(literal)))

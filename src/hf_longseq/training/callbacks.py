@@ -6,12 +6,13 @@ import math
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from transformers import TrainerCallback
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.checkpoints import newest_intact
+from hf_longseq.training.checkpoints import last_checkpoint
 
 
 class Diverged(HfLongSeqError):
@@ -47,7 +48,7 @@ class StopOnNaN(TrainerCallback):
             f"the {what} is {value} at step {state.global_step}: lower {self.section}.learning_rate "
             f"(now {args.learning_rate}) or set {self.section}.max_grad_norm (now {args.max_grad_norm})"
         )
-        kept = newest_intact(args.output_dir)
+        kept = last_checkpoint(Path(args.output_dir).parent)
         if kept is not None:
             message += f" in another output_dir; the weights of {kept.name}, before that, are kept in {kept}"
         raise Diverged(f"{message}.")

@@ -37,12 +37,7 @@ def last_checkpoint(run: str | os.PathLike) -> Path | None:
 
     Every file is read and compared with its hash, so that a torn, truncated or damaged one is found before training.
     """
-    return newest_intact(Path(run) / CHECKPOINTS)
-
-
-def newest_intact(folder: str | os.PathLike) -> Path | None:
-    """As `last_checkpoint`, for the folder in which the checkpoints lie."""
-    for checkpoint in _newest_first(Path(folder)):
+    for checkpoint in _newest_first(Path(run) / CHECKPOINTS):
         if is_intact(checkpoint):
             best = best_of(checkpoint)
             if best is None or best == checkpoint or is_intact(best):
@@ -111,14 +106,6 @@ def is_full(error: Exception) -> bool:
     return any(number in NO_SPACE for number in numbers) or any(sign in str(error) for sign in NO_SPACE_SIGNS)
 
 
-def writing_error(error: Exception, folder: Path) -> str:
-    """What went wrong when writing below `folder`, in a few words."""
-    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
-    if is_full(error) or free < 1 << 20:
-        return f"the disk, its quota or the limit of a file's size is reached, {free / 1e6:.0f} MB free"
-    return " ".join(str(error).split())
-
-
 @contextlib.contextmanager
 def room_in(folder: Path) -> Iterator[None]:
     """Report a full disk in one sentence that names the checkpoint from which the run will resume."""
@@ -132,9 +119,12 @@ def room_in(folder: Path) -> Iterator[None]:
 
 def unwritten(what: str, folder: Path, error: Exception) -> str:
     """The sentence about what could not be written below a run's folder."""
-    kept = last_checkpoint(folder)
+    kept, reason = last_checkpoint(folder), " ".join(str(error).split())
+    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+    if is_full(error) or free < 1 << 20:
+        reason = f"the disk, its quota or the limit of a file's size is reached, {free / 1e6:.0f} MB free"
     return (
-        f"{what} could not be written to {folder} ({writing_error(error, folder)}): make room there and rerun the "
+        f"{what} could not be written to {folder} ({reason}): make room there and rerun the "
         f"command, which resumes from {kept.name if kept else 'the start'}."
     )
 

@@ -60,12 +60,8 @@ def sequence_lengths(dataset: "Dataset") -> list[int]:
     names = [name for name in dataset.column_names if name.startswith(("input_ids", "input_values"))]
     lengths: list[int] = []
     for table in dataset.select_columns(names).with_format("arrow").iter(batch_size=1000):
-        columns = [pc.list_value_length(_lists(table.column(name))).to_pylist() for name in names]
-        lengths += [max(row) for row in zip(*columns, strict=True)]
+        columns = [table.column(name).combine_chunks() for name in names]
+        # arrays with channels are stored under a type of their own
+        lists = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in columns]
+        lengths += map(max, zip(*(pc.list_value_length(column).to_pylist() for column in lists), strict=True))
     return lengths
-
-
-def _lists(column: pa.ChunkedArray) -> pa.Array:
-    """The column as one array of lists; arrays with channels are stored under a type of their own."""
-    column = column.combine_chunks()
-    return column.storage if isinstance(column, pa.ExtensionArray) else column

@@ -103,17 +103,18 @@ class Recipe:
         check_name(arch)
         raw = _without_another_task(raw, overrides)
         layers = [raw, _tiny_sections(raw, overrides, arch) if tiny else {}, overrides]
-        objective = objective or _objective_of(layers, arch)
-        overlay = Overlay(arch, objective)
-        merged = {name: overlay.merge(*(layer.get(name) or {} for layer in layers)) for name in SECTIONS}
-        merged["model"]["arch"] = arch
-        merged["pretrain"]["objective"] = objective
+        if objective is None:
+            said = merged(layers, "pretrain", arch, None).get("objective", OBJECTIVES[0])
+            objective = convert(said, Literal[OBJECTIVES], "pretrain.objective")
+        sections = {name: merged(layers, name, arch, objective) for name in SECTIONS}
+        sections["model"]["arch"] = arch
+        sections["pretrain"]["objective"] = objective
         if tiny:
-            merged["scratch"] = {key: value for key, value in merged["scratch"].items() if key not in TINY_PHASE}
-            merged["scratch"] |= overlay.merge(overrides.get("scratch") or {})
+            sections["scratch"] = {key: value for key, value in sections["scratch"].items() if key not in TINY_PHASE}
+            sections["scratch"] |= merged([overrides], "scratch", arch, objective)
         # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
-        merged["scratch"] = {**merged["finetune"], **merged["scratch"]}
-        recipe = cls(**{name: build_section(SECTIONS[name], merged[name], name) for name in SECTIONS})
+        sections["scratch"] = {**sections["finetune"], **sections["scratch"]}
+        recipe = cls(**{name: build_section(SECTIONS[name], sections[name], name) for name in SECTIONS})
         if not recipe.data.task:
             raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
         recipe.data.options = loader_options(recipe.data.task, recipe.data.options)
@@ -204,35 +205,20 @@ def architectures_of(*layers: Raw) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names))
 
 
-@dataclass(frozen=True)
-class Overlay:
-    """Which of the mappings inside a section hold: those of an architecture, of an objective, of both."""
+def merged(layers: list[Raw], section: str, arch: str, objective: str | None) -> Raw:
+    """A section as it holds for an architecture and an objective: later layers win, and within a layer what is said
+    for fewer cases wins over what is said for all."""
+    names = (*KNOWN, arch, *OBJECTIVES)
 
-    arch: str
-    objective: str | None
-
-    def merge(self, *layers: Raw) -> Raw:
-        """Later layers win; within a layer, what is said for fewer cases wins over what is said for all."""
-        merged: Raw = {}
-        for layer in layers:
-            merged |= self._flat(layer)
-        return merged
-
-    def _flat(self, layer: Raw) -> Raw:
-        names = (*KNOWN, self.arch, *OBJECTIVES)
+    def flat(layer: Raw) -> Raw:
         nested = {key for key in layer if isinstance(layer[key], dict) and (key in names or is_hf(key))}
-        flat = {key: value for key, value in layer.items() if key not in nested}
-        for name in (self.objective, self.arch):
+        found = {key: value for key, value in layer.items() if key not in nested}
+        for name in (objective, arch):
             if isinstance(layer.get(name), dict):
-                flat |= self._flat(layer[name])
-        return flat
+                found |= flat(layer[name])
+        return found
 
-
-def _objective_of(layers: list[Raw], arch: str) -> str:
-    """The objective that the last layer names."""
-    overlay = Overlay(arch, None)
-    objective = overlay.merge(*(layer.get("pretrain") or {} for layer in layers)).get("objective", OBJECTIVES[0])
-    return convert(objective, Literal[OBJECTIVES], "pretrain.objective")
+    return {key: value for layer in layers for key, value in flat(layer.get(section) or {}).items()}
 
 
 def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:

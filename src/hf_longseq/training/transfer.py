@@ -70,13 +70,6 @@ class TransferReport:
     commit: str | None = None
     pretrained_on: str | None = None
 
-    def __str__(self) -> str:
-        forward = f"; loaded in the forward direction: {', '.join(self.forward)}" if self.forward else ""
-        return (
-            f"loaded {len(self.loaded)} tensors{forward}; new: {', '.join(self.new) or 'none'}; "
-            f"dropped: {', '.join(self.dropped) or 'none'}"
-        )
-
 
 def load_pretrained_classifier(
     checkpoint: str | os.PathLike,
