@@ -154,9 +154,8 @@ def test_attention_and_position_bias_are_drawn(tmp_path):
     (tmp_path / "out").mkdir()
     drawn = {path.name for path in kernel_figures.draw(found, clusters, tmp_path / "out")}
     assert {"attention.png", "position_bias.png", "kernels-b.png"} <= drawn
-    rows = kernels.measure_rows(found)
-    assert len([row for row in rows if row["measure"] == "attention_distance"]) == 2 * 4 + 2 * 1
-    curves = {row["curve"] for row in kernels.curve_rows(found)}
+    assert (kernels.measure_rows(found)["measure"] == "attention_distance").sum() == 2 * 4 + 2 * 1
+    curves = set(kernels.curve_rows(found)["curve"])
     assert {"attention_by_offset", "position_bias_by_offset", "influence_by_offset"} <= curves
 
 

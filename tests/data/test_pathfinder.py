@@ -157,7 +157,7 @@ def test_loads_by_name_as_a_dataset(name, steps, tmp_path):
         ({"margins": (9,)}, "margins is"),
         ({"num_levels": 7}, "num_levels is 7"),
         ({"size": 16, "contour_length": 6}, "room for 2..4 dashes"),
-        ({"size": 16, "margins": (2,)}, "room for .1,. alone"),
+        ({"size": 16, "margins": (2,)}, "16 pixels have room for distances of .1,."),
         ({"size": 16, "data_dir": "lra_release"}, "in no release"),
     ],
 )

@@ -92,13 +92,7 @@ def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
     Raises:
         ImportError: If matplotlib is not installed (`pip install hf-longseq[plot]`).
     """
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("Examples are drawn with matplotlib: run `pip install 'hf-longseq[plot]'`.") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = load_pyplot()
     name = "input_values" if "input_values" in rows[0] else "input_ids"
     pictures = spec.image_shape is not None
     columns = min(len(rows), 4) if pictures else 1
@@ -121,8 +115,29 @@ def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
         panels[-1, 0].set_xlabel("step", fontsize=8)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}")
-    figure.savefig(partial, format="png", dpi=120)
-    pyplot.close(figure)
-    partial.replace(path)
+    save_figure(figure, path)
     return path
+
+
+def load_pyplot():
+    """matplotlib's pyplot, for files alone.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("Pictures are drawn with matplotlib: run `pip install 'hf-longseq[plot]'`.") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save_figure(figure, path: Path) -> None:
+    """Write a whole PNG, without date and version, so that the same data give the same file; close the figure."""
+    partial = path.with_name(f".{path.name}")
+    figure.savefig(partial, format="png", dpi=130, metadata={"Software": None})
+    partial.replace(path)
+    load_pyplot().close(figure)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hf_longseq.analysis import kernel_measures, receptive_field
+from hf_longseq.analysis.examples import load_pyplot, save_figure
 from hf_longseq.analysis.kernels import Looked, binned, binned_envelopes, frequency_levels, one_sided, time_levels
 
 COLOURS = ("#7f7f7f", "#1f6fb4", "#d9822b", "#2a9d5c", "#8e5bb5", "#b5473c", "#4aa5a5", "#a58f3d")
@@ -27,22 +28,6 @@ FREQUENCY = "frequency (cycles per step)"
 MOST_LAYERS = 8
 SHOWN_CHANNELS = 4
 CURVES = 40
-
-
-def load_pyplot():
-    """matplotlib's pyplot, for files alone.
-
-    Raises:
-        ImportError: If matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("Kernels are drawn with matplotlib: run `pip install 'hf-longseq[plot]'`.") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
 
 
 def draw(found: list[Looked], clusters: list[str], folder: Path) -> list[Path]:
@@ -62,11 +47,7 @@ def draw(found: list[Looked], clusters: list[str], folder: Path) -> list[Path]:
         if biased:
             figures["position_bias.png"] = _bias(pyplot, biased)
         for name, figure in figures.items():
-            partial = folder / f".{name}"
-            # no date and no version in the file: the same checkpoint gives the same picture
-            figure.savefig(partial, format="png", dpi=130, metadata={"Software": None})
-            partial.replace(folder / name)
-            pyplot.close(figure)
+            save_figure(figure, folder / name)
     return [folder / name for name in figures]
 
 

@@ -5,8 +5,6 @@
 Axes: D directions (past, future), H channels, L distances, O offsets of the input from the output.
 """
 
-import csv
-import io
 import json
 import os
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from transformers import AutoModel
 
@@ -227,15 +226,9 @@ def one_sided(kernels: list[np.ndarray]) -> np.ndarray:
     return stacked.reshape(-1, stacked.shape[-1])
 
 
-def measure_rows(found: list[Looked]) -> list[dict]:
+def measure_rows(found: list[Looked]) -> pd.DataFrame:
     """Tidy rows: checkpoint, layer, channel (or head), direction, measure, value."""
-    rows: list[dict] = []
-
-    def add(looked: Looked, layer, channel, direction: str, measure: str, value) -> None:
-        number = int(value) if float(value).is_integer() else float(f"{value:.6g}")
-        cells = (looked.label, layer, channel, direction, measure, number)
-        rows.append(dict(zip(MEASURE_COLUMNS, cells, strict=True)))
-
+    rows: list[tuple] = []
     for looked in found:
         for layer, kernel_DHL in enumerate(looked.kernels):
             values = kernel_measures.measures(kernel_DHL)
@@ -243,49 +236,53 @@ def measure_rows(found: list[Looked]) -> list[dict]:
                 values["decay_length_all_channels"] = kernel_measures.decay_length(looked.norms[layer])
             values["cluster"] = 1 + looked.clusters[layer]
             for measure, value_DH in values.items():
-                for direction, value_H in zip(DIRECTIONS, value_DH, strict=False):
-                    for channel, value in enumerate(value_H):
-                        add(looked, layer, channel, direction, measure, value)
+                for (direction, channel), value in np.ndenumerate(value_DH):
+                    rows.append((looked.label, layer, channel, DIRECTIONS[direction], measure, value))
         for layer, share_O in looked.fields.items():
             for share in receptive_field.FIELDS:
                 reach = receptive_field.field_reach(share_O, share)
-                add(looked, layer, "", "both", f"receptive_field_{100 * share:.0f}", reach)
+                rows.append((looked.label, layer, "", "both", f"receptive_field_{100 * share:.0f}", reach))
         if looked.attention is not None:
-            for layer, heads in enumerate(receptive_field.mean_distance(looked.attention)):
-                for head, value in enumerate(heads):
-                    add(looked, layer, head, "both", "attention_distance", value)
+            for (layer, head), value in np.ndenumerate(receptive_field.mean_distance(looked.attention)):
+                rows.append((looked.label, layer, head, "both", "attention_distance", value))
             uniform = receptive_field.mean_distance(looked.uniform)
-            add(looked, "", "", "both", "attention_distance_if_equal", uniform)
-    return rows
+            rows.append((looked.label, "", "", "both", "attention_distance_if_equal", uniform))
+    # of type object, so that whole numbers are written as such
+    shown = [(*cells, int(value) if float(value).is_integer() else _short(value)) for *cells, value in rows]
+    return pd.DataFrame(shown, columns=MEASURE_COLUMNS, dtype=object)
 
 
-def curve_rows(found: list[Looked]) -> list[dict]:
+def curve_rows(found: list[Looked]) -> pd.DataFrame:
     """What the pictures' lines show: checkpoint, layer, head, curve, at, value."""
-    rows: list[dict] = []
+    rows: list[tuple] = []
 
-    def add(looked: Looked, layer, head, curve: str, at: np.ndarray, values: np.ndarray) -> None:
-        for x, y in zip(at, values, strict=True):
-            cells = (looked.label, layer, head, curve, float(f"{x:.6g}"), float(f"{y:.6g}"))
-            rows.append(dict(zip(CURVE_COLUMNS, cells, strict=True)))
+    def add(*names, at: np.ndarray, values: np.ndarray) -> None:
+        rows.extend((*names, _short(x), _short(y)) for x, y in zip(at, values, strict=True))
 
     for looked in found:
         for layer, kernel_DHL in enumerate(looked.kernels):
-            at, levels = time_levels(kernel_DHL)
-            add(looked, layer, "", "kernel_median_db_by_offset", at, np.median(levels, axis=0))
-            at, levels = frequency_levels(kernel_DHL)
-            add(looked, layer, "", "response_median_db_by_frequency", at, np.median(levels, axis=0))
+            for curve, (at, levels) in {
+                "kernel_median_db_by_offset": time_levels(kernel_DHL),
+                "response_median_db_by_frequency": frequency_levels(kernel_DHL),
+            }.items():
+                add(looked.label, layer, "", curve, at=at, values=np.median(levels, axis=0))
         for layer, share_O in looked.fields.items():
-            add(looked, layer, "", "influence_by_offset", *binned(share_O))
-        if looked.attention is not None:
-            for layer, heads in enumerate(looked.attention):
-                for head, share_O in enumerate(heads):
-                    add(looked, layer, head, "attention_by_offset", *binned(share_O))
-        if looked.bias is not None:
-            for layer, bias_O in enumerate(looked.bias):
-                edges = np.ceil(kernel_measures.offset_edges(len(bias_O) // 2 + 1, CURVE_POINTS)).astype(int)
-                at = edges[:-1]
-                add(looked, layer, 0, "position_bias_by_offset", at, bias_O[at + len(bias_O) // 2])
-    return rows
+            at, values = binned(share_O)
+            add(looked.label, layer, "", "influence_by_offset", at=at, values=values)
+        for layer, heads in enumerate(() if looked.attention is None else looked.attention):
+            for head, share_O in enumerate(heads):
+                at, values = binned(share_O)
+                add(looked.label, layer, head, "attention_by_offset", at=at, values=values)
+        for layer, bias_O in enumerate(() if looked.bias is None else looked.bias):
+            middle = len(bias_O) // 2
+            at = np.ceil(kernel_measures.offset_edges(middle + 1, CURVE_POINTS)).astype(int)[:-1]
+            add(looked.label, layer, 0, "position_bias_by_offset", at=at, values=bias_O[at + middle])
+    return pd.DataFrame(rows, columns=CURVE_COLUMNS)
+
+
+def _short(value: float) -> float:
+    """A number with six digits."""
+    return float(f"{value:.6g}")
 
 
 MEASURE_COLUMNS = ("checkpoint", "layer", "channel", "direction", "measure", "value")
@@ -326,36 +323,25 @@ def binned(share_O: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.trunc((edges[:-1] + edges[1:]) / 2), sums
 
 
-def to_csv(rows: list[dict], columns: tuple[str, ...]) -> str:
-    """Rows as CSV text."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
 def table(found: list[Looked]) -> str:
     """A line per checkpoint and layer; steps, medians over channels with the 10th and 90th percentile."""
-    lines = [["checkpoint", "layer", "decay past", "decay future", "mixer sees 50/90 %", "attention distance"]]
+    lines = []
     for looked in found:
         for layer in looked.fields:
             reaches = [receptive_field.field_reach(looked.fields[layer], share) for share in (0.5, 0.9)]
-            decays = ["", ""]
+            line = {"checkpoint": looked.label, "layer": str(layer)}
             if layer != "network" and looked.kernels:
-                decay_DH = kernel_measures.decay_length(looked.kernels[layer])
-                length = looked.kernels[layer].shape[-1]
-                decays[: len(decay_DH)] = [_spread(values, length) for values in decay_DH]
-            distance = ""
-            if layer != "network" and looked.attention is not None:
-                heads = receptive_field.mean_distance(looked.attention[layer])
-                distance = " ".join(f"{value:.0f}" for value in heads)
+                decay_DH, length = kernel_measures.decay_length(looked.kernels[layer]), looked.kernels[layer].shape[-1]
+                line |= {f"decay {side}": _spread(of, length) for side, of in zip(DIRECTIONS, decay_DH, strict=False)}
+            line["mixer sees 50/90 %"] = f"{reaches[0]} / {reaches[1]}"
+            if looked.attention is not None and layer == "network":
+                line["attention distance"] = f"(equal: {receptive_field.mean_distance(looked.uniform):.0f})"
             elif looked.attention is not None:
-                distance = f"(equal: {receptive_field.mean_distance(looked.uniform):.0f})"
-            lines.append([looked.label, str(layer), *decays, f"{reaches[0]} / {reaches[1]}", distance])
-    used = [column for column in range(len(lines[0])) if any(line[column] for line in lines[1:])]
-    widths = {column: max(len(line[column]) for line in lines) for column in used}
-    return "\n".join("  ".join(line[c].ljust(widths[c]) for c in used).rstrip() for line in lines)
+                heads = receptive_field.mean_distance(looked.attention[layer])
+                line["attention distance"] = " ".join(f"{value:.0f}" for value in heads)
+            lines.append(line)
+    columns = ("checkpoint", "layer", "decay past", "decay future", "mixer sees 50/90 %", "attention distance")
+    return pd.DataFrame(lines, columns=columns).dropna(axis=1, how="all").fillna("").to_string(index=False)
 
 
 def _spread(values: np.ndarray, length: int) -> str:

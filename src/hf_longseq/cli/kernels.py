@@ -42,8 +42,8 @@ def run(argv: list[str]) -> None:
         print(f"{looked.label}: {looked.arch}, {looked.inputs}", file=sys.stderr)
 
     def fill(fresh: Path) -> None:
-        write_whole(fresh / "kernels.csv", kernels.to_csv(kernels.measure_rows(found), kernels.MEASURE_COLUMNS))
-        write_whole(fresh / "curves.csv", kernels.to_csv(kernels.curve_rows(found), kernels.CURVE_COLUMNS))
+        write_whole(fresh / "kernels.csv", kernels.measure_rows(found).to_csv(index=False))
+        write_whole(fresh / "curves.csv", kernels.curve_rows(found).to_csv(index=False))
         kernel_figures.draw(found, clusters, fresh)
 
     replace_folder(folder, fill)

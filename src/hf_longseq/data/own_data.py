@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from datasets import ClassLabel, DatasetDict, Features, Value
 from huggingface_hub.constants import ENDPOINT
 
@@ -108,18 +109,23 @@ def load(
     first_labelled = int(np.argmin(rows.unlabelled)) if rows.labels is not None else 0
     labels = None
     if per_position is None and rows.labels is not None:
-        lengths = partial(_lengths, rows, first_labelled, reader())
+        lengths = partial(_lengths, *rows.raw(first_labelled)[0], reader())
         per_position = are_given(label_column, rows.labels[first_labelled], lengths)
     targets, names = np.zeros(len(rows), np.float32), ()
     if per_position:
-        labels = _label_sequences(rows, modality, problem_type, class_names, outside_label)
+        if len(rows.inputs) > 1:
+            raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
+        cells = {row: rows.labels[row] for row in _labelled(rows)}
+        texts = {row: rows.raw(row)[0][0] for row in cells} if modality == "text" else None
+        labels = LabelSequences.read(cells, rows.names, texts, problem_type, class_names, outside_label)
     elif rows.labels is not None:
         labelled = _labelled(rows)
         found, names = _targets(rows, labelled, class_names, problem_type)
         targets = np.zeros(len(rows), found.dtype)  # 0 where a row has no label
         targets[labelled] = found
     digests, facts = _measure(rows, reader())
-    split_of = _make_splits(rows, digests, targets, names, validation_fraction, test_fraction, seed)
+    shares = {"validation": validation_fraction, "test": test_fraction}
+    split_of = _make_splits(rows, digests, targets, names, shares, seed)
     facts |= _scaling(facts, np.isin(split_of, ("train", UNLABELLED)))
     features = _features(rows, modality, facts, names, labels)
     description = {
@@ -139,35 +145,14 @@ def load(
     note = _report(split_of, targets, names, rows, group_column)
     logger.info("%s: %s", data, note)
     source = data if files else f"{ENDPOINT}/datasets/{data}"
-    spec = _spec(source, rows, modality, facts, names, mask_ratio, note)
-    if rows.labels is None:
-        return splits, replace(spec, problem_type=None, metric="loss")
-    return splits, spec if labels is None else _per_position(spec, labels)
+    return splits, _spec(source, rows, modality, facts, names, labels, mask_ratio, note)
 
 
-def _lengths(rows: "_Rows", row: int, reader: Reader) -> set[int]:
+def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
     """Positions of an input, as labels for them may be counted."""
-    raw, where = rows.raw(row)[0]
     if reader.modality == "text":
         return {len(raw), len(raw.encode())} if isinstance(raw, str) else set()
     return {len(replace(reader, max_length=None).read(raw, where))}
-
-
-def _label_sequences(
-    rows: "_Rows", modality: str, problem_type: str | None, class_names: list[str] | None, outside: str | None
-) -> LabelSequences:
-    """Labels of every position."""
-    if len(rows.inputs) > 1:
-        raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
-    cells = {row: rows.labels[row] for row in _labelled(rows)}
-    texts = {row: rows.raw(row)[0][0] for row in cells} if modality == "text" else None
-    return LabelSequences.read(cells, rows.names, texts, problem_type, class_names, outside)
-
-
-def _per_position(spec: TaskSpec, labels: LabelSequences) -> TaskSpec:
-    """The description of a task with a label for every position."""
-    metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(labels.problem_type, "token_f1")
-    return replace(spec, per_position=True, labels=labels.names, problem_type=labels.problem_type, metric=metric)
 
 
 def modality_of(table: Table, column: str) -> str:
@@ -284,74 +269,55 @@ def _targets(
 
 
 def _make_splits(
-    rows: _Rows,
-    digests: list[str],
-    targets: np.ndarray,
-    names: tuple[str, ...],
-    validation: float,
-    test: float,
-    seed: int,
+    rows: _Rows, digests: list[str], targets: np.ndarray, names: tuple[str, ...], shares: dict[str, float], seed: int
 ) -> np.ndarray:
-    """Split of every row; splits of the source are kept."""
-    split_of = np.array(["train" if split == "all" else split for split in rows.given_split], dtype=object)
+    """Split of every row; splits of the source are kept, and `shares` of train make those that it lacks.
+
+    Unlabelled rows that equal a held-out row, or belong to the group of one, are left out.
+    """
+    split_of = pd.Series(["train" if split == "all" else split for split in rows.given_split], dtype=object)
     if rows.labels is not None:
         split_of[rows.unlabelled] = UNLABELLED
-    shares = {"validation": validation, "test": test}
+    shares = {split: share for split, share in shares.items() if split not in rows.given_split}
     for split, share in shares.items():
-        if split not in split_of and not 0 < share < 0.5:
+        if not 0 < share < 0.5:
             raise HfLongSeqError(f"{split}_fraction is {share}: use a share between 0 and 0.5.")
-    groups = rows.groups
-    key_of = {
-        i: digests[i] if groups is None else str(groups[i]) for i in np.flatnonzero(split_of == "train").tolist()
-    }
-    strata: dict[Any, dict[str, None]] = {}
-    for i, key in key_of.items():
-        strata.setdefault(targets[i] if names and groups is None else "", {})[key] = None
+    grouped, inputs = rows.groups is not None, pd.Series(digests, dtype=object)
+    keys = pd.Series([str(group) for group in rows.groups], dtype=object) if grouped else inputs
+    whole = keys[split_of == "train"]
     generator = np.random.default_rng(seed)
     taken: dict[str, str] = {}
-    for keys in strata.values():
-        units = [key for key in keys if key not in taken]
+    for _, some in whole.groupby(targets[whole.index] if names and not grouped else np.zeros(len(whole)), sort=False):
+        units = [key for key in some.unique() if key not in taken]
         order = [units[i] for i in generator.permutation(len(units))]
+        taken |= dict.fromkeys(order, "train")
         start = 0
         for split, share in shares.items():
-            if split not in rows.given_split:
-                count = max(1, round(share * len(units)))
-                taken |= dict.fromkeys(order[start : start + count], split)
-                start += count
-        if start >= len(units) and start > 0:
-            what = f"{len(units)} different rows of one class" if groups is None else f"{len(units)} groups"
+            end = start + max(1, round(share * len(units)))
+            taken |= dict.fromkeys(order[start:end], split)
+            start = end
+        if start >= len(units) and shares:
+            what = f"{len(units)} groups" if grouped else f"{len(units)} different rows of one class"
             raise HfLongSeqError(
                 f"{rows.local[0][0].name} has only {what}: too few to set validation and test examples apart."
             )
-        taken |= dict.fromkeys(order[start:], "train")
-    for i, key in key_of.items():
-        split_of[i] = taken[key]
-    _check_groups(rows, split_of)
-    _drop_held_out(rows, digests, split_of)
-    return split_of
+    split_of[whole.index] = whole.map(taken)
+    if grouped:
+        _check_groups(rows, split_of[split_of != UNLABELLED], keys)
+    held_out = split_of.isin(("validation", "test"))
+    known = inputs.isin(inputs[held_out]) | keys.isin(keys[held_out])
+    split_of[(split_of == UNLABELLED) & known] = DROPPED
+    return split_of.to_numpy()
 
 
-def _drop_held_out(rows: _Rows, digests: list[str], split_of: np.ndarray) -> None:
-    """Leave out unlabelled rows that are equal to a held-out row, or belong to the group of one."""
-    held_out = np.flatnonzero(np.isin(split_of, ("validation", "test")))
-    inputs = {digests[row] for row in held_out}
-    groups = {str(rows.groups[row]) for row in held_out} if rows.groups is not None else set()
-    for row in np.flatnonzero(split_of == UNLABELLED):
-        if digests[row] in inputs or (groups and str(rows.groups[row]) in groups):
-            split_of[row] = DROPPED
-
-
-def _check_groups(rows: _Rows, split_of: np.ndarray) -> None:
+def _check_groups(rows: _Rows, split_of: pd.Series, keys: pd.Series) -> None:
     """Raise if splits that the source brought share a group."""
-    home: dict[str, str] = {}
-    for row, group in enumerate(rows.groups or ()):
-        if split_of[row] == UNLABELLED:
-            continue
-        if home.setdefault(str(group), split_of[row]) != split_of[row]:
-            raise HfLongSeqError(
-                f"{rows.names[row]} belongs to group {group!s} and to {split_of[row]}, but others of the group to "
-                f"{home[str(group)]}: give all rows in one file, or leave out group_column."
-            )
+    home = split_of.groupby(keys[split_of.index]).transform("first")
+    for row in split_of.index[split_of != home]:
+        raise HfLongSeqError(
+            f"{rows.names[row]} belongs to group {keys[row]} and to {split_of[row]}, but others of the group to "
+            f"{home[row]}: give all rows in one file, or leave out group_column."
+        )
 
 
 def _measure(rows: _Rows, reader: Reader) -> tuple[list[str], dict[str, Any]]:
@@ -467,8 +433,22 @@ def _some(groups: list[str], most: int = 20) -> str:
 
 
 def _spec(
-    source: str, rows: _Rows, modality: str, facts: dict, names: tuple[str, ...], mask_ratio: float | None, note: str
+    source: str,
+    rows: _Rows,
+    modality: str,
+    facts: dict,
+    names: tuple[str, ...],
+    labels: LabelSequences | None,
+    mask_ratio: float | None,
+    note: str,
 ) -> TaskSpec:
+    if labels is not None:
+        names, problem = labels.names, labels.problem_type
+        metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(problem, "token_f1")
+    elif rows.labels is None:
+        problem, metric = None, "loss"
+    else:
+        problem, metric = ("single_label_classification", "accuracy") if names else ("regression", "rmse")
     form: dict[str, Any] = {"modality": "values", "num_channels": facts["channels"]}
     if modality == "text":
         form = byte_text.SPEC
@@ -483,8 +463,9 @@ def _spec(
         name="own-data",
         max_length=facts["longest"],
         labels=names,
-        problem_type="single_label_classification" if names else "regression",
-        metric="accuracy" if names else "rmse",
+        problem_type=problem,
+        metric=metric,
+        per_position=labels is not None,
         mask_ratio=mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25),
         pair=len(rows.inputs) > 1,
         source=source,

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens a user's files as tables: csv, tsv, jsonl, parquet, npy, npz, a folder of images or sounds, a Hub data set."""
 
+import re
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,29 +176,26 @@ def _open_folder(folder: Path) -> dict[str, Table]:
     """A folder of tables named after splits, or of pictures or sounds in one folder per class (and split)."""
     tables = sorted(file for file in folder.iterdir() if file.suffix in TABLE_FORMATS)
     if tables:
-        grouped: dict[str, list[Path]] = {}
-        for file in tables:
-            stem = file.stem.split("-")[0].split("_")[0].lower()
-            grouped.setdefault(SPLIT_NAMES.get(stem, "all"), []).append(file)
-        if "all" in grouped and len(grouped) > 1:
-            raise HfLongSeqError(
-                f"{folder} holds {grouped['all'][0].name} beside files named after splits: move it away."
-            )
+        grouped = _by_split(tables, lambda file: re.split("[-_]", file.stem)[0])
         return {split: _open_tables(files) for split, files in grouped.items()}
     endings = IMAGE_ENDINGS + AUDIO_ENDINGS
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
     if not files:
         raise HfLongSeqError(f"{folder} holds no table, picture or sound: check the path.")
-    by_split: dict[str, list[Path]] = {}
-    for file in files:
-        first = file.relative_to(folder).parts[0].lower()
-        by_split.setdefault(SPLIT_NAMES.get(first, "all"), []).append(file)
-    if "all" in by_split and len(by_split) > 1:
-        raise HfLongSeqError(f"{by_split['all'][0]} lies beside folders named after splits: move it into one of them.")
     return {
         split: Table(folder.name, {"file": [str(f) for f in some], "label": [f.parent.name for f in some]}, some)
-        for split, some in by_split.items()
+        for split, some in _by_split(files, lambda file: file.relative_to(folder).parts[0]).items()
     }
+
+
+def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, list[Path]]:
+    """Files under the split that `name_of` names, or all under "all" if it names none."""
+    grouped: dict[str, list[Path]] = {}
+    for file in files:
+        grouped.setdefault(SPLIT_NAMES.get(name_of(file).lower(), "all"), []).append(file)
+    if "all" in grouped and len(grouped) > 1:
+        raise HfLongSeqError(f"{grouped['all'][0]} lies beside files or folders named after splits: move it away.")
+    return grouped
 
 
 def _open_hub(repo_id: str) -> dict[str, Table]:

@@ -27,6 +27,7 @@ from hf_longseq.data.converted import load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinder_rows
 from hf_longseq.data.own_reader import pillow
+from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -38,8 +39,7 @@ ROWS_PER_FILE = {16: 2000, 32: 2000, 64: 250, 128: 250, 256: 250}
 LABELS = ("apart", "joined")
 OWN_NOTE = "a small task of our own, not the benchmark's: its numbers cannot be compared with published ones"
 OWN_SIZE = 16  # ours alone: no released pictures, no code to be compatible with
-CONTOUR_LENGTH, OWN_CONTOUR_LENGTH = 14, 3
-LONGEST, OWN_LONGEST = 14, 4
+CONTOUR_LENGTH = 14
 VERSION = 1  # of the pictures that a seed gives
 
 
@@ -129,15 +129,17 @@ def pathfinder_task(
     seed: int = 0,
 ) -> GeneratedTask:
     """Check the parameters and describe the set to generate."""
-    settings, _ = _drawing(size)
-    margins = settings.margins if margins is None else tuple(np.atleast_1d(margins).tolist())
-    if not margins or not set(margins) <= {1, 2, 3}:
-        raise HfLongSeqError(f"margins is {margins}: use distances of 1, 2 or 3 pixels.")
-    if size == OWN_SIZE:
-        contour_length, lra_compat = _own_choices(contour_length, margins), False
-    contour_length = CONTOUR_LENGTH if contour_length is None else contour_length
-    if not 2 <= contour_length <= LONGEST:
-        raise HfLongSeqError(f"contour_length is {contour_length}: use 2..14 dashes, the benchmark has 6, 9 and 14.")
+    margins = SETTINGS[size].margins if margins is None else tuple(np.atleast_1d(margins).tolist())
+    room, usual, longest = ((1,), 3, 4) if size == OWN_SIZE else ((1, 2, 3), CONTOUR_LENGTH, 14)
+    if not margins or not set(margins) <= set(room):
+        raise HfLongSeqError(f"margins is {margins}: pictures of {size} pixels have room for distances of {room}.")
+    contour_length = usual if contour_length is None else contour_length
+    if not 2 <= contour_length <= longest:
+        raise HfLongSeqError(
+            f"contour_length is {contour_length}: pictures of {size} pixels have room for 2..{longest} dashes; the "
+            "benchmark has 6, 9 and 14."
+        )
+    lra_compat = lra_compat and size != OWN_SIZE
     parameters = {
         "size": size,
         "contour_length": contour_length,
@@ -160,18 +162,6 @@ def pathfinder_task(
     )
 
 
-def _own_choices(contour_length: int | None, margins: Sequence[int]) -> int:
-    """Length of the paths in our own small pictures, which have little room."""
-    if tuple(margins) != (1,):
-        raise HfLongSeqError(f"margins is {margins}: pictures of {OWN_SIZE} pixels have room for (1,) alone.")
-    contour_length = OWN_CONTOUR_LENGTH if contour_length is None else contour_length
-    if not 2 <= contour_length <= OWN_LONGEST:
-        raise HfLongSeqError(
-            f"contour_length is {contour_length}: pictures of {OWN_SIZE} pixels have room for 2..{OWN_LONGEST} dashes."
-        )
-    return contour_length
-
-
 def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> Row:
     """The picture with a number: `input_values` (grey levels in raster order) and `labels`."""
     return pixel_row(*draw_example(parameters, seed, number, draw))
@@ -179,13 +169,15 @@ def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) 
 
 def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> tuple[np.ndarray, int]:
     """One picture (size, size) uint8 and its label: 1 if the discs are joined."""
-    settings, kernel = _drawing(parameters["size"])
+    from hf_longseq.data.pathfinder_kernel import draw_picture  # numba takes a second to load
+
+    settings = SETTINGS[parameters["size"]]
     digest = hashlib.blake2b(f"pathfinder/{seed}/{number}/{draw}".encode(), digest_size=16).digest()
     margins = parameters["margins"]
     margin = margins[int.from_bytes(digest[8:], "little") % len(margins)]
     tables, frame = _canvas(parameters["size"], margin, parameters["lra_compat"])
     with np.errstate(over="ignore"):  # the random generator counts modulo 2**64
-        picture, label = kernel.draw_picture(
+        picture, label = draw_picture(
             np.uint64(int.from_bytes(digest[:8], "little")),
             tables,
             frame,
@@ -204,20 +196,10 @@ def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int =
     return picture, label
 
 
-def _drawing(size: int):
-    """Settings and kernel, imported late: numba takes a second to load."""
-    pillow()
-    from hf_longseq.data import pathfinder_kernel
-    from hf_longseq.data.pathfinder_tables import SETTINGS
-
-    return SETTINGS[size], pathfinder_kernel
-
-
 @lru_cache
 def _canvas(size: int, margin: int, lra_compat: bool) -> tuple:
     """Tables, and the state of an empty picture: a frame (and the border around it) that may not be touched."""
-    from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
-
+    pillow()
     tables = make_tables(SETTINGS[size], margin, lra_compat)
     frame = np.full((size + 2 * tables.pad,) * 2, 255, dtype=np.uint8)
     edge = tables.pad + SETTINGS[size].frame
