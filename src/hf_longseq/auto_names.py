@@ -22,30 +22,25 @@ def add(config_names: dict[str, str]) -> None:
     for model_type in config_names:
         sys.modules[f"transformers.models.{model_type}"] = sys.modules["hf_longseq"]
     sys.meta_path.insert(0, _AfterImport())
-    for module, add_names in _TABLES.items():
-        if module in sys.modules:
-            add_names(sys.modules[module])
+    for module in _TABLES.keys() & sys.modules.keys():
+        _add_names(sys.modules[module])
 
 
-def _add_configs(module) -> None:
-    module.CONFIG_MAPPING_NAMES.update(_config_names)
-
-
-def _add_feature_extractors(module) -> None:
-    module.FEATURE_EXTRACTOR_MAPPING_NAMES.update(dict.fromkeys(_config_names, "LongSeqFeatureExtractor"))
-
-
-def _add_image_processors(module) -> None:
+# module -> its table of names, and what it says of each of our types: the configuration class, or the same for all
+_TABLES: dict[str, tuple[str, object]] = {
+    f"{FOLDER}.configuration_auto": ("CONFIG_MAPPING_NAMES", None),
+    f"{FOLDER}.feature_extraction_auto": ("FEATURE_EXTRACTOR_MAPPING_NAMES", "LongSeqFeatureExtractor"),
     # the one processor serves as either of transformers' backends
-    backends = dict.fromkeys(("pil", "torchvision"), "LongSeqImageProcessor")
-    module.IMAGE_PROCESSOR_MAPPING_NAMES.update(dict.fromkeys(_config_names, backends))
-
-
-_TABLES = {
-    f"{FOLDER}.configuration_auto": _add_configs,
-    f"{FOLDER}.feature_extraction_auto": _add_feature_extractors,
-    f"{FOLDER}.image_processing_auto": _add_image_processors,
+    f"{FOLDER}.image_processing_auto": (
+        "IMAGE_PROCESSOR_MAPPING_NAMES",
+        dict.fromkeys(("pil", "torchvision"), "LongSeqImageProcessor"),
+    ),
 }
+
+
+def _add_names(module) -> None:
+    table, name = _TABLES[module.__name__]
+    getattr(module, table).update(dict.fromkeys(_config_names, name) if name else _config_names)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -60,7 +55,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
             def execute_and_add(module):
                 execute(module)
-                _TABLES[name](module)
+                _add_names(module)
 
             spec.loader.exec_module = execute_and_add
         return spec

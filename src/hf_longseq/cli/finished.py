@@ -13,7 +13,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from hf_longseq.cli.options import normalise
@@ -41,7 +41,7 @@ def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -
         parts = re.split(r"([ \n]+)", str(kept.get("printed")))
         print("".join(part if part.isspace() else one_line(part) for part in parts), end="")
         return None
-    with _copied_output() as printed:
+    with contextlib.redirect_stdout(_CopiedOutput()) as printed:
         run(words)
     files = _files(words, folder)
     results = _read(Path(folder) / "results.json")
@@ -82,21 +82,13 @@ def _files(words: list[str], folder: str) -> dict[str, list[int]] | None:
     return found
 
 
-@contextlib.contextmanager
-def _copied_output() -> Iterator[io.StringIO]:
-    """Standard output goes where it went, and into a copy."""
-    copy, terminal = io.StringIO(), sys.stdout
+class _CopiedOutput(io.StringIO):
+    """What is written to it, which goes where standard output went as well."""
 
-    class Both(io.TextIOBase):
-        def write(self, text: str) -> int:
-            copy.write(text)
-            return terminal.write(text)
+    def __init__(self):
+        super().__init__()
+        self.terminal = sys.stdout
 
-        def flush(self) -> None:
-            terminal.flush()
-
-        def isatty(self) -> bool:
-            return terminal.isatty()
-
-    with contextlib.redirect_stdout(Both()):
-        yield copy
+    def write(self, text: str) -> int:
+        self.terminal.write(text)
+        return super().write(text)

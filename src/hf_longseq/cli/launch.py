@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from hf_longseq import launch as configurations
-from hf_longseq.cli.options import normalise
+from hf_longseq.cli.options import Parser, normalise
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.arguments import convert
 
@@ -22,25 +22,20 @@ TRAINING = ("pretrain", "finetune", "spt")
 
 def take_options(command: str, argv: list[str]) -> tuple[list[str], int | None, str]:
     """Take the launcher's options out of a command's words: the other words, the number, the configuration."""
-    taken: dict[str, str] = {}
-    rest = []
-    words = iter(argv)
-    for word in words:
-        name, *value = normalise([word])
-        if name in ("--num_processes", "--launch_config"):
-            taken[name[2:]] = value[0] if value else next(words, "")
-        else:
-            rest.append(word)
-    number = convert(taken["num_processes"], int, "num_processes") if "num_processes" in taken else None
+    parser = Parser(prog=f"hf-longseq {command}", add_help=False)
+    parser.add_argument("--num_processes")
+    parser.add_argument("--launch_config")
+    taken, rest = parser.parse_known_args(normalise(argv))
+    number = None if taken.num_processes is None else convert(taken.num_processes, int, "num_processes")
     if number is not None and number < 1:
         raise HfLongSeqError(f"num_processes is {number}: give 1 or more.")
     if ((number or 1) > 1 or is_launched()) and command not in TRAINING:
         raise HfLongSeqError(
             f"{command} does not train one model with several processes: use --jobs, which shares out its runs."
         )
-    if "launch_config" in taken and number is None:
+    if taken.launch_config and number is None:
         raise HfLongSeqError("launch_config is given without num_processes: say how many processes to start.")
-    return rest, number, taken.get("launch_config", "ddp")
+    return rest, number, taken.launch_config or "ddp"
 
 
 def is_launched() -> bool:

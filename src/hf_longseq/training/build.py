@@ -66,14 +66,9 @@ HELD_OUT_SEED = 42
 
 
 def load_data(section: DataSection, seed: int = 0) -> TaskData:
-    """Load the task and take the subsets that the section asks for.
+    """Load the task and take the subsets that the section asks for, the same for the same section and seed.
 
-    Args:
-        section: Settings.
-        seed: Seed of the run, which draws the labelled subset where `subset_seed` is "run".
-
-    Returns:
-        The splits; the same for the same section and seed, always.
+    Where `subset_seed` is "run", the seed of the run draws the labelled subset.
 
     Raises:
         HfLongSeqError: If the task has fewer examples than asked for, or the subset lacks a class.
@@ -151,10 +146,7 @@ def all_labels(dataset: "Dataset") -> np.ndarray:
 def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> PreTrainedConfig:
     """The configuration of a phase: the recipe's fields, and what the task and the objective determine.
 
-    Args:
-        recipe: Settings.
-        spec: The task.
-        classifier: For fine-tuning; else for pretraining, which with the causal objective looks back only.
+    `classifier` is for fine-tuning; pretraining with the causal objective looks back only.
     """
     if classifier and spec.problem_type is None:
         raise HfLongSeqError(
@@ -268,7 +260,7 @@ def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None)
 
 
 def training_arguments(
-    section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str, pair: bool = False
+    section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str
 ) -> TrainingArguments:
     """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes.
 

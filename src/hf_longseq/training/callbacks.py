@@ -20,11 +20,7 @@ class Diverged(HfLongSeqError):
 
 
 class StopOnNaN(TrainerCallback):
-    """Stops a run whose loss or gradient is NaN or infinite, before weights made of it are saved.
-
-    Args:
-        section: Name of the recipe's section, for the message.
-    """
+    """Stops a run whose loss or gradient is NaN or infinite, before weights made of it are saved."""
 
     def __init__(self, section: str):
         self.section = section

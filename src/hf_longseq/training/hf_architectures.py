@@ -73,11 +73,7 @@ def commit_of(source: str, revision: str | None) -> str | None:
 def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: int | None) -> PreTrainedConfig:
     """The configuration of a phase: the architecture's own, or an `AdapterConfig` that holds it.
 
-    Args:
-        recipe: Settings, with an architecture named `hf:...`.
-        spec: The task.
-        classifier: For fine-tuning; else for pretraining.
-        num_levels: Levels that pretraining on values predicts, None for the values themselves.
+    `classifier` is for fine-tuning; `num_levels` are those that pretraining on values predicts, None for the values.
 
     Raises:
         HfLongSeqError: If the architecture cannot do what is asked.
@@ -215,12 +211,9 @@ def _token_ids(base: PreTrainedConfig, spec: TaskSpec, keep_pad: bool) -> dict[s
 
 
 def make_room(config: PreTrainedConfig, length: int, fixed_by: str | None) -> None:
-    """Raise the longest input that the configuration allows to `length`.
+    """Raise the longest input that the configuration allows to `length` steps, in place.
 
-    Args:
-        config: Changed in place.
-        length: Steps of the longest sequence.
-        fixed_by: Repository whose weights are to be loaded; they may hold a table of positions that cannot grow.
+    `fixed_by` names the weights that are to be loaded; they may hold a table of positions that cannot grow.
     """
     name = next((name for name in POSITIONS if isinstance(getattr(config, name, None), int)), None)
     if name is None:

@@ -23,12 +23,7 @@ from hf_longseq.training.transfer import ADAPTER, TransferReport, take_trunk, tr
 
 
 def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -> TransferReport | None:
-    """Fill a fresh model with the weights that its recipe names.
-
-    Args:
-        model: As `build_model` made it; changed in place.
-        recipe: Settings; `model.arch` or `model.pretrained` names a repository or a folder, or nothing is done.
-        spec: The task, whose symbols get the embeddings of their spellings.
+    """Fill a fresh model with the weights that its recipe names (`model.arch`, `model.pretrained`), in place.
 
     Returns:
         What was loaded, is new and was dropped, or None where the model starts from random weights.

@@ -102,7 +102,8 @@ def pretrain(
     redraw_parameters(model, recipe.model.init_normal)
     collator, eval_collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed)
     settings = recipe.to_dict()
-    run = {"phase": "pretrain", "seed": seed, **_commit(report)}
+    commit, transfer = _transferred(report)
+    run = {"phase": "pretrain", "seed": seed, **commit}
     job = _PreparedRun(
         Path(output_dir),
         {**{name: settings[name] for name in ("model", "data", "pretrain")}, "run": run},
@@ -114,7 +115,7 @@ def pretrain(
         callbacks=[MaskEpochCallback(collator)] if isinstance(collator, DataCollatorForMaskedDenoising) else [],
         listener=listener,
         trainer_parts={"data_collator": collator, "eval_data_collator": eval_collator, "eval_metrics": metrics},
-        extra=_transferred(report),
+        extra=transfer,
     )
     return _run(job, overwrite)
 
@@ -161,14 +162,14 @@ def finetune(
         report = start_from_weights(model, recipe, data.spec)
         redraw_parameters(model, recipe.model.init_normal)
         run["init"] = init or ("pretrained" if report else "scratch")
-        run |= _commit(report)
     else:
         model, report = load_pretrained_classifier(
             init_from, config, task=recipe.data.task, auto_class=classifier_class(data.spec)
         )
         run["init_from"] = run_folder.path_from(output_dir, init_from)
         run["init_weights"] = run_folder.weights_hash(local_checkpoint(init_from)[0])
-        run |= _commit(report)
+    commit, transfer = _transferred(report)
+    run |= commit
     settings = recipe.to_dict()
     job = _PreparedRun(
         Path(output_dir),
@@ -182,28 +183,19 @@ def finetune(
         trainer_parts={"data_collator": collator, "eval_metrics": metrics},
         test=data.test,
         score_test=score_test,
-        extra={
-            **({"unit": data.spec.unit} if data.spec.unit else {}),
-            **scale,
-            **_transferred(report),
-        },
+        extra={**({"unit": data.spec.unit} if data.spec.unit else {}), **scale, **transfer},
     )
     return _run(job, overwrite)
 
 
-def _commit(report: TransferReport | None) -> dict[str, str]:
-    """What `resolved.yaml` says of weights that come from a repository, whose branch may move."""
-    return {"weights_commit": report.commit} if report is not None and report.commit else {}
-
-
-def _transferred(report: TransferReport | None) -> dict[str, Any]:
-    """What `metrics.json` says of weights that were taken over."""
+def _transferred(report: TransferReport | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `resolved.yaml` says of weights of a repository, whose branch may move, and `metrics.json` of any."""
     if report is None:
-        return {}
-    forward = {"forward": report.forward} if report.forward else {}
-    other = {"pretrained_on": report.pretrained_on} if report.pretrained_on else {}
-    moved = {"loaded": len(report.loaded), **forward, "new": report.new, "dropped": report.dropped}
-    return {"transfer": {**moved, **other}}
+        return {}, {}
+    moved = {"loaded": len(report.loaded), "forward": report.forward, "new": report.new, "dropped": report.dropped}
+    moved["pretrained_on"] = report.pretrained_on
+    moved = {name: value for name, value in moved.items() if value or name not in ("forward", "pretrained_on")}
+    return {"weights_commit": report.commit} if report.commit else {}, {"transfer": moved}
 
 
 def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
@@ -222,12 +214,8 @@ def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
 class _PreparedRun:
     """A run that is ready to start.
 
-    Attributes:
-        train: The examples to train on, of those of `data`.
-        metric: The validation metric by which the best checkpoint is chosen.
-        trainer_parts: Arguments of the trainer that only one of the phases has.
-        test: The split of which the result speaks, if any, and `score_test` whether it is scored.
-        extra: What `metrics.json` says besides the result.
+    `metric` chooses the best checkpoint on validation, `trainer_parts` are arguments of the trainer that only one of
+    the phases has, `score_test` says whether `test` is scored, and `extra` is what `metrics.json` says besides.
     """
 
     folder: Path
@@ -260,41 +248,36 @@ class _PreparedRun:
 
 
 def _run(job: _PreparedRun, overwrite: bool) -> RunResult:
-    """Keep every other command out of the run's folder, in which of several processes one writes, and train."""
+    """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
     with (
         tracker(job.section.report_to, job.section.section, job.folder),
         run_folder.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
         checkpoints.room_in(job.folder),
     ):
-        return _run_held(job, overwrite)
-
-
-def _run_held(job: _PreparedRun, overwrite: bool) -> RunResult:
-    """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
-    distributed.check_enough(len(job.train))
-    seed = job.settings["run"]["seed"]
-    arguments = training_arguments(job.section, job.folder, steps=job.steps, seed=seed, metric=job.metric)
-    finished, resumed_from = _open_folder(job, overwrite)
-    if finished:
-        job.tell(job.steps, None)
-        if distributed.is_main():
-            shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)  # a kill may have come before that
-        return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
-    flops = None
-    if distributed.is_main():  # on a batch of the collator that has no state
-        collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
-        rows = job.train.select(range(min(arguments.per_device_train_batch_size, len(job.train))))
-        flops = training_flops(job.model, collator, rows, arguments.device)
-    use_cache = getattr(job.model.config, "use_cache", None)
-    trainer, test_metrics = _train(job, arguments, resumed_from)
-    if use_cache is not None:
-        trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
-    result = _result(job, trainer, flops, test_metrics)
-    model = trainer.whole_model()
-    if trainer.is_world_process_zero():
-        _finish(trainer, model, job.folder, result, job.data.spec)
-    distributed.wait()  # none may look for the result before it is there
-    return RunResult(job.folder, result)
+        distributed.check_enough(len(job.train))
+        seed = job.settings["run"]["seed"]
+        arguments = training_arguments(job.section, job.folder, steps=job.steps, seed=seed, metric=job.metric)
+        finished, resumed_from = _open_folder(job, overwrite)
+        if finished:
+            job.tell(job.steps, None)
+            if distributed.is_main():  # a kill may have come before that
+                shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)
+            return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
+        flops = None
+        if distributed.is_main():  # on a batch of the collator that has no state
+            collator = job.trainer_parts.get("eval_data_collator") or job.trainer_parts["data_collator"]
+            rows = job.train.select(range(min(arguments.per_device_train_batch_size, len(job.train))))
+            flops = training_flops(job.model, collator, rows, arguments.device)
+        use_cache = getattr(job.model.config, "use_cache", None)
+        trainer, test_metrics = _train(job, arguments, resumed_from)
+        if use_cache is not None:
+            trainer.model.config.use_cache = use_cache  # the Trainer switches it off for training
+        result = _result(job, trainer, flops, test_metrics)
+        model = trainer.whole_model()
+        if trainer.is_world_process_zero():
+            _finish(trainer, model, job.folder, result, job.data.spec)
+        distributed.wait()  # none may look for the result before it is there
+        return RunResult(job.folder, result)
 
 
 def _open_folder(job: _PreparedRun, overwrite: bool) -> tuple[bool, Path | None]:

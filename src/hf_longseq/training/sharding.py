@@ -93,11 +93,7 @@ class FillerCollator:
 
 
 class ShardedTrainer(Trainer):
-    """transformers' Trainer, made exact for several processes; with one it is the stock Trainer.
-
-    Args:
-        *args, **kwargs: As for `Trainer`.
-    """
+    """transformers' Trainer, made exact for several processes; with one it is the stock Trainer."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

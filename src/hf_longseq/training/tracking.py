@@ -25,11 +25,6 @@ PROJECT = "hf-longseq"
 def tracker(name: str, section: str, folder: str | os.PathLike) -> Iterator[None]:
     """Let the Trainer's tracker write below a run folder, and close its run afterwards; "none" does nothing.
 
-    Args:
-        name: "none", "tensorboard", "trackio" or "wandb".
-        section: Name of the recipe's section, for the message.
-        folder: The run folder; its name becomes the run's name.
-
     Raises:
         HfLongSeqError: If the tracker's package is missing; nothing is trained or written then.
     """

@@ -74,10 +74,7 @@ def is_trainer_field(name: str) -> bool:
 def check_trainer_field(name: str, value: Any, where: str, known: Iterable[str]) -> Any:
     """The value of a field of `TrainingArguments` in its type.
 
-    Args:
-        name, value: As a recipe or the command line gives them.
-        where: Name of the section.
-        known: Names of the section's own fields, among which a mistyped name is looked for first.
+    `known` are the fields of the section `where` itself, among which a mistyped name is looked for first.
 
     Raises:
         HfLongSeqError: If there is no such field, a run sets it itself, or it cannot have this value.
