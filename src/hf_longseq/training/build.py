@@ -78,17 +78,21 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     subset_seed = seed if section.subset_seed == "run" else section.subset_seed
     by_class = spec.problem_type == "single_label_classification"
     limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
-    labelled = train
-    if limit is not None:
+
+    def subset(option: str, limit: int | float) -> "Dataset":
         try:
-            labelled = limit_examples(train, limit, subset_seed, by_class)
+            return limit_examples(train, limit, subset_seed, by_class)
         except ValueError:
-            name = "num_train_examples" if section.train_fraction is None else "train_fraction"
             raise HfLongSeqError(
-                f"data.{name} is {limit}, but task {section.task!r} has {len(train)} training examples: "
+                f"data.{option} is {limit}, but task {section.task!r} has {len(train)} training examples: "
                 "ask for at least one and at most that many."
             ) from None
-        check_classes(labelled, spec)
+
+    labelled = train
+    if limit is not None:
+        labelled = subset("num_train_examples" if section.train_fraction is None else "train_fraction", limit)
+        if by_class:
+            check_classes(labelled, spec)
     held_out = {}
     for name in ("validation", "test"):
         limit = getattr(section, f"num_{name}_examples")
@@ -97,12 +101,7 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     if section.pretrain_inputs == "all+unlabelled":
         pretrain = _with_unlabelled(section, splits, spec)
     elif isinstance(section.pretrain_inputs, int):  # in the order of the labelled subsets
-        if section.pretrain_inputs > len(train):
-            raise HfLongSeqError(
-                f"data.pretrain_inputs is {section.pretrain_inputs}, but task {section.task!r} has {len(train)} "
-                "training examples: ask for at most that many, or for 'all'."
-            )
-        pretrain = limit_examples(train, section.pretrain_inputs, subset_seed, by_class)
+        pretrain = subset("pretrain_inputs", section.pretrain_inputs)
     else:
         pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
     return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
@@ -125,8 +124,6 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
 
 def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
     """Raise if the labelled subset lacks a class, for a classifier could never learn it."""
-    if spec.problem_type != "single_label_classification":
-        return
     absent = set(range(len(spec.labels))) - set(np.unique(all_labels(labelled)).tolist())
     if absent:
         name = spec.labels[min(absent)]

@@ -42,30 +42,27 @@ def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any])
         HfLongSeqError: If the name is unknown, or the model cannot read these inputs.
     """
     if isinstance(model, PreTrainedModel):
-        spec = _ids_of(model.config, spec)
-        return (model if _has_head(model, head) else _around_trunk(model, head, fields)), spec
-    if isinstance(model, PreTrainedConfig):
-        config = _fitted(model, spec, fields)
-        return build_model(head, config), _ids_of(config, spec)
-    if isinstance(model, str) and (model in KNOWN or is_hf(model)):
-        return _by_name(model, head, spec, fields)
-    if not isinstance(model, (str, os.PathLike)):
+        wanted = head._model_mapping.get(type(model.config), None)
+        found = model if wanted and isinstance(model, wanted) else _around_trunk(model, head, fields)
+    elif isinstance(model, PreTrainedConfig):
+        found = build_model(head, _fitted(model, spec, fields))
+    elif isinstance(model, str) and (model in KNOWN or is_hf(model)):
+        objective = fields.get("pretraining_objective", "masked")
+        settings = {"model": {"arch": model}, "data": {"task": "own-data"}, "pretrain": {"objective": objective}}
+        config = build_config(Recipe.load(settings), spec, classifier="problem_type" in fields)
+        _set(config, fields)
+        found = build_model(head, config)
+    elif isinstance(model, (str, os.PathLike)):
+        found = _from_checkpoint(model, head, fields)
+    else:
         raise HfLongSeqError(
             f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
             f"({', '.join(KNOWN)}, hf:TYPE), a folder, or a repository on the Hub."
         )
-    return _from_checkpoint(model, head, spec, fields)
+    return found, _ids_of(found.config, spec)
 
 
-def _by_name(name: str, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
-    objective = fields.get("pretraining_objective", "masked")
-    settings = {"model": {"arch": name}, "data": {"task": "own-data"}, "pretrain": {"objective": objective}}
-    config = build_config(Recipe.load(settings), spec, classifier="problem_type" in fields)
-    _set(config, fields)
-    return build_model(head, config), _ids_of(config, spec)
-
-
-def _from_checkpoint(model, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
+def _from_checkpoint(model: str | os.PathLike, head: type, fields: dict[str, Any]) -> PreTrainedModel:
     if "/" not in str(model) and not os.path.isdir(model):
         raise HfLongSeqError(
             f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
@@ -83,12 +80,7 @@ def _from_checkpoint(model, head: type, spec: TaskSpec, fields: dict[str, Any]) 
             f"model {model} lacks {trunk[0]} in the shape that its configuration gives it: name a whole checkpoint."
         )
     logger.info(f"model {model}: new head {', '.join(sorted(new)) or 'none'}")
-    return found, _ids_of(config, spec)
-
-
-def _has_head(model: PreTrainedModel, head: type) -> bool:
-    wanted = head._model_mapping.get(type(model.config), None)
-    return wanted is not None and isinstance(model, wanted)
+    return found
 
 
 def _around_trunk(model: PreTrainedModel, head: type, fields: dict[str, Any]) -> PreTrainedModel:

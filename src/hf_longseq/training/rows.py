@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 TEXT_COLUMNS = ("text", "sentence")
-# A tokenizer without a limit reports a number larger than any sequence.
 
 
 def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: Any = None) -> "Dataset":
@@ -72,20 +71,16 @@ def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:
     return byte_tokenizer() if set(TEXT_COLUMNS) & set(names) and "input_ids" not in names else None
 
 
-def tokenizer_of(processing_class: Any) -> Any:
-    """The processing class if it is a tokenizer, else None."""
-    return processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
-
-
-def describe(rows: "Dataset", tokenizer: Any = None, labelled: bool = False) -> TaskSpec:
+def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = False) -> TaskSpec:
     """What rows hold, found in the rows themselves.
 
     Args:
         rows: As `model_rows` returns them.
-        tokenizer: Knows the vocabulary and the special ids; without it, the ids above the highest one in the rows
-            become those of the mask and of padding.
+        processing_class: A tokenizer knows the vocabulary and the special ids; without it, the ids above the highest
+            one in the rows become those of the mask and of padding.
         labelled: Whether to look at the labels; else the task is taken for one without classes.
     """
+    tokenizer = processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
     pair = any(name in rows.column_names for name in ("input_ids_2", "input_values_2"))
     problem = "single_label_classification" if labelled else None

@@ -11,7 +11,6 @@ from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.build import check_both_directions, denoising_parts, num_levels, pretraining_class
 from hf_longseq.training.heads import with_head
-from hf_longseq.training.rows import describe, tokenizer_of
 from hf_longseq.training.spt_config import SPTConfig
 from hf_longseq.training.trainer import LongSeqTrainer
 
@@ -63,9 +62,9 @@ class SPTTrainer(LongSeqTrainer):
         if isinstance(self.data_collator, DataCollatorForMaskedDenoising):
             self.add_callback(MaskEpochCallback(self.data_collator))
 
-    def parts(self, model, args: SPTConfig, train_rows, eval_rows, processing_class, spec: TaskSpec | None) -> tuple:
-        rows = train_rows if train_rows is not None else eval_rows
-        spec = spec or describe(rows, tokenizer_of(processing_class))
+    labelled = False
+
+    def parts(self, model, args: SPTConfig, rows, spec: TaskSpec) -> tuple:
         if isinstance(model, str) and is_hf(model):
             check_both_directions(args, False, model)
         in_place = args.objective == "masked" or args.both_directions  # outputs stand where their labels do

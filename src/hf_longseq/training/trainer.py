@@ -40,7 +40,7 @@ from hf_longseq.training.build import classification_parts, classifier_class, la
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
 from hf_longseq.training.heads import with_head
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
-from hf_longseq.training.rows import default_processor, describe, model_rows, tokenizer_of
+from hf_longseq.training.rows import default_processor, describe, model_rows
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
 from hf_longseq.training.token_metrics import TokenMetrics
 
@@ -103,7 +103,8 @@ class LongSeqTrainer(ShardedTrainer):
             processing_class = processing_class or default_processor(rows, spec)
             self._read_rows = functools.partial(model_rows, processing_class=processing_class)
             train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
-            parts = self.parts(model, args, train_dataset, eval_dataset, processing_class, spec)
+            rows = train_dataset if train_dataset is not None else eval_dataset
+            parts = self.parts(model, args, rows, spec or describe(rows, processing_class, self.labelled))
             model, data_collator, eval_data_collator, metrics = parts
             eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else metrics)
             args.remove_unused_columns, args.label_names = False, ["labels"]
@@ -130,10 +131,10 @@ class LongSeqTrainer(ShardedTrainer):
     def default_arguments() -> TrainingArguments:
         return TrainingArguments("tmp_trainer")
 
-    def parts(self, model, args, train_rows, eval_rows, processing_class, spec: TaskSpec | None) -> tuple:
+    labelled = True
+
+    def parts(self, model, args, rows, spec: TaskSpec) -> tuple:
         """Model, collators of training and evaluation, and metrics, for rows of this kind."""
-        rows = train_rows if train_rows is not None else eval_rows
-        spec = spec or describe(rows, tokenizer_of(processing_class), labelled=True)
         scale = label_statistics(rows, spec)
         fields = {**label_fields(spec), "pair_classification": spec.pair, **scale}
         model, spec = with_head(model, classifier_class(spec), spec, fields)
