@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from hf_longseq.cli.options import Parser, add_recipe_options, announce, common_overrides, split_dotted
+from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted, train
 
 
 def run(argv: list[str]) -> None:
@@ -25,25 +25,12 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)
 
-    from hf_longseq.training import Recipe, finetune
-    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
+    from hf_longseq.training import finetune
 
-    quiet_libraries()
-    show_data_notes()
     source, init_from = options.recipe, options.init_from
     if init_from:
         source, init_from = _starting_from(options, overrides)
-    recipe = Recipe.load(source, overrides, tiny=options.tiny)
-    announce("finetune", [recipe])
-    with ProgressBar() as bar:
-        result = finetune(
-            recipe,
-            options.output_dir,
-            init_from=init_from,
-            seed=options.seed,
-            overwrite=options.overwrite,
-            listener=bar,
-        )
+    result = train(finetune, options, source, overrides, init_from=init_from)
     metrics = result.metrics
     name = metrics["metric"]
     unit = f" {metrics['unit']}" if "unit" in metrics else ""

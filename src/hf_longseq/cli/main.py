@@ -45,12 +45,9 @@ def main(argv: list[str] | None = None) -> int:
             )
         return _run(argv[0], argv[1:])
     except KeyboardInterrupt:
-        if not launch.reports_errors():
-            return 130
-        print(
-            "\nhf-longseq: interrupted; rerun a training command to resume from its last checkpoint.",
-            file=sys.stderr,
-        )
+        if launch.reports_errors():
+            words = "\nhf-longseq: interrupted; rerun a training command to resume from its last checkpoint."
+            print(words, file=sys.stderr)
         return 130
     except Exception as error:
         sentence = _sentence(error)

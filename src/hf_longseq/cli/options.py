@@ -297,10 +297,19 @@ def integers(words: list[str], name: str) -> list[int]:
     return [convert(item, int, name) for word in words for item in word.split(",") if item]
 
 
-def announce(command: str, recipes: list) -> None:
-    """Say what begins, on what: the first line of a training command."""
+def train(phase: Callable, options: argparse.Namespace, source: str | None, overrides: dict, **arguments):
+    """Run `pretrain` or `finetune` as the options say: the first line says what begins, then progress is shown."""
     import torch
 
+    from hf_longseq.training import Recipe
+    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
+
+    quiet_libraries()
+    show_data_notes()
+    recipe = Recipe.load(source, overrides, tiny=options.tiny)
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    archs = ", ".join(recipe.model.arch for recipe in recipes)
-    print(f"hf-longseq {__version__}: {command} on {recipes[0].data.task}, {archs} ({device})", file=sys.stderr)
+    begins = f"{phase.__name__} on {recipe.data.task}, {recipe.model.arch} ({device})"
+    print(f"hf-longseq {__version__}: {begins}", file=sys.stderr)
+    with ProgressBar() as bar:
+        arguments |= {"seed": options.seed, "overwrite": options.overwrite, "listener": bar}
+        return phase(recipe, options.output_dir, **arguments)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq pretrain`: train a model to restore, or to predict, the inputs of a task."""
 
-from hf_longseq.cli.options import Parser, add_recipe_options, announce, common_overrides, split_dotted
+from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted, train
 
 
 def run(argv: list[str]) -> None:
@@ -14,15 +14,9 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)
 
-    from hf_longseq.training import Recipe, pretrain
-    from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
+    from hf_longseq.training import pretrain
 
-    quiet_libraries()
-    show_data_notes()
-    recipe = Recipe.load(options.recipe, overrides, tiny=options.tiny)
-    announce("pretrain", [recipe])
-    with ProgressBar() as bar:
-        result = pretrain(recipe, options.output_dir, seed=options.seed, overwrite=options.overwrite, listener=bar)
+    result = train(pretrain, options, options.recipe, overrides)
     metrics = result.metrics
     scores = ", ".join(
         f"{name} {value:.4f}" for name, value in metrics["validation"].items() if name != "scored_positions"

@@ -37,14 +37,9 @@ def count() -> int:
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
-def index() -> int:
-    """Number of this process, from 0."""
-    return int(os.environ.get("RANK", 0))
-
-
 def is_main() -> bool:
     """Whether this is the process that writes and speaks for all."""
-    return index() == 0
+    return os.environ.get("RANK", "0") == "0"
 
 
 def join() -> None:
