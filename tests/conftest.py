@@ -1,5 +1,6 @@
 """Tests run offline: nothing but loopback is reachable, and transformers never asks the Hub."""
 
+import gc
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -20,6 +21,12 @@ def _connect_on_loopback_only(self, address):
     if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
         raise OSError(f"a test tried to reach {address}: tests run without a network")
     return _connect(self, address)
+
+
+def pytest_collection_finish(session):
+    """Leave what is imported out of the search for garbage, which every training run makes anew."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
