@@ -42,6 +42,7 @@ def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any])
         HfLongSeqError: If the name is unknown, or the model cannot read these inputs.
     """
     if isinstance(model, PreTrainedModel):
+        _ids_of(model.config, spec)  # raises before a head is built for other inputs
         wanted = head._model_mapping.get(type(model.config), None)
         found = model if wanted and isinstance(model, wanted) else _around_trunk(model, head, fields)
     elif isinstance(model, PreTrainedConfig):
