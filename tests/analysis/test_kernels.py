@@ -178,7 +178,7 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
         ([str(tmp_path / "nothing")], "holds no config.json"),
         ([str(comparison)], "best"),
         ([str(foreign)], "type 'bert'"),
-        ([str(broken)], "no JSON"),
+        ([str(broken)], "not readable as JSON"),
         ([str(good), "--labels", "a,b"], "2 names for 1 checkpoints"),
         ([str(good), str(good), "--labels", "a"], "1 names for 2"),
         ([str(good), "--task", "listop"], "did you mean"),

@@ -1,11 +1,12 @@
 """Pathfinder: pixel statistics of the benchmark, labels that match the pictures, no shortcut, no numba needed."""
 
-import subprocess
+import importlib
 import sys
 
 import numpy as np
 import pytest
 
+from hf_longseq.data import pathfinder_kernel
 from hf_longseq.data.pathfinder import draw_example, load, pathfinder_task
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables
 from hf_longseq.data.task import load_task
@@ -116,25 +117,18 @@ def test_a_picture_depends_on_seed_and_number_alone():
     assert (draw_example(parameters, 4, 5)[0] != several[1]).any()
 
 
-def test_pictures_are_the_same_without_numba():
-    program = (
-        "import sys; sys.modules['numba'] = None\n"
-        "from hf_longseq.data.pathfinder import *\n"
-        "import hashlib\n"
-        "for size, length in ((16, 3), (32, 6), (128, 6)):\n"
-        "    parameters = pathfinder_task(size, contour_length=length).parameters\n"
-        "    pictures = [draw_example(parameters, 0, n)[0].tobytes() for n in range(2)]\n"
-        "    print(hashlib.sha256(b''.join(pictures)).hexdigest())\n"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    import hashlib
+def test_pictures_are_the_same_without_numba(monkeypatch):
+    def drawn():
+        return [draw(size, 2, contour_length=length)[0].tolist() for size, length in ((16, 3), (32, 6), (128, 6))]
 
-    lengths = {16: 3, 32: 6, 128: 6}
-    expected = [
-        hashlib.sha256(draw(size, 2, contour_length=length)[0].tobytes()).hexdigest()
-        for size, length in lengths.items()
-    ]
-    assert run.stdout.split() == expected
+    compiled = drawn()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    try:
+        assert importlib.reload(pathfinder_kernel).numba is None
+        assert drawn() == compiled
+    finally:
+        monkeypatch.undo()
+        importlib.reload(pathfinder_kernel)
 
 
 @pytest.mark.parametrize(

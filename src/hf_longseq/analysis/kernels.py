@@ -5,7 +5,6 @@
 Axes: D directions (past, future), H channels, L distances, O offsets of the input from the output.
 """
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,8 @@ from hf_longseq.analysis import kernel_measures, receptive_field
 from hf_longseq.analysis.examples import some_examples
 from hf_longseq.analysis.kernel_measures import DIRECTIONS
 from hf_longseq.data.collators import DataCollatorWithLongPadding
-from hf_longseq.data.task import TASKS, TaskSpec
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.data.task import TASKS, TaskSpec, unknown_task
+from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import ARCHITECTURES
 from hf_longseq.training import run_folder
 from hf_longseq.training.recipe import Recipe
@@ -131,10 +130,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
         best = folder / "best"
         remedy = f"give {best}" if (best / "config.json").is_file() else "give the folder of a finished run"
         raise HfLongSeqError(f"checkpoint {folder} holds no config.json: {remedy}.")
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except ValueError:
-        raise HfLongSeqError(f"{folder / 'config.json'} is no JSON: restore it.") from None
+    config = run_folder.read_json(folder / "config.json")
     kind = str(config.get("model_type")) if isinstance(config, dict) else None
     kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
     if kind not in kinds:
@@ -152,7 +148,7 @@ def task_examples(
     options: dict[str, Any] = {}
     if task is not None:
         if task not in TASKS:
-            raise HfLongSeqError(f"there is no task {task!r}{did_you_mean(task, TASKS)}: known: {', '.join(TASKS)}.")
+            raise unknown_task(task)
     else:
         settings = run_folder.read_resolved(folder)
         if not isinstance(settings, dict) or "data" not in settings:

@@ -73,7 +73,6 @@ def task_spec(grey: bool) -> TaskSpec:
         max_length=1024,
         num_channels=1 if grey else 3,
         labels=LABELS,
-        mask_ratio=0.5,
         value_range=GREY_RANGE if grey else COLOUR_RANGE,
         image_shape=(32, 32),
         source=f"CIFAR-10, Hugging Face Hub, {REPO_ID}",

@@ -21,7 +21,6 @@ from dataclasses import InitVar, dataclass, field, fields
 
 import numpy as np
 import torch
-from datasets import Dataset, Features, List, Value
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from transformers.trainer_callback import TrainerCallback
 
@@ -319,7 +318,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
       (B, L) int64, `labels` (B, L, C), float32 or, with `num_levels`, int64.
 
     `labels` is -100 wherever nothing is masked, so a batch in which chance masks nothing has no target at all. A row
-    that already has `bool_masked_pos` (see `fixed_masks`) keeps it.
+    that already has `bool_masked_pos` keeps it.
 
     Args:
         mask_ratio: Probability of each valid position to be masked, between 0 and 1, both excluded.
@@ -383,21 +382,6 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             return {kind: self._stack(shown, self.pad_token_id), **batch}
         shown = [np.where(mask[:, None], np.float32(0), x) for x, mask in zip(sequences, masks, strict=True)]
         return {kind: self._stack(shown, 0.0), "bool_masked_pos": self._stack(masks, False), **batch}
-
-    def fixed_masks(self, dataset: Dataset) -> Dataset:
-        """Store the deterministic mask of every row in a `bool_masked_pos` column, for evaluation splits.
-
-        With the stock `Trainer`, set `remove_unused_columns=False` if the model's forward has no such argument.
-        """
-        if any(name.endswith("_2") for name in dataset.column_names):
-            raise HfLongSeqError("fixed_masks takes single documents, not pairs: use deterministic=True.")
-
-        def add_mask(row: dict) -> dict:
-            _, sequences, attention = self._flatten([row])
-            return {"bool_masked_pos": self._draw(self._key(row, sequences[0], 0, 0), attention[0])}
-
-        features = Features({**dataset.features, "bool_masked_pos": List(Value("bool"))})
-        return dataset.map(add_mask, features=features, desc="Fixing evaluation masks")
 
     def _masks(self, rows: list[dict], sequences: list[np.ndarray], attention: list[np.ndarray]) -> list[np.ndarray]:
         """One boolean mask (L,) per sequence; sequence i is document i // len(rows) of row i % len(rows)."""

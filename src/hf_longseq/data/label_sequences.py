@@ -81,37 +81,28 @@ class LabelSequences:
             class_names: Names of integer classes, where the source states them.
             outside_label: The class that is outside of every span, which is then called "O".
         """
-        wheres = [wheres[row] for row in cells]
-        found = [
-            _runs(cell, where, texts[row] if texts else None)
-            for (row, cell), where in zip(cells.items(), wheres, strict=True)
-        ]
-        several = any(np.ndim(label) for labels, _ in found for label in labels)
+        found = {row: _runs(cell, wheres[row], texts[row] if texts else None) for row, cell in cells.items()}
+        several = any(np.ndim(label) for labels, _ in found.values() for label in labels)
         problem = problem_type or ("multi_label_classification" if several else "single_label_classification")
-        if problem != "single_label_classification":
-            rows = [
-                (_numbers(labels, where), np.array(counts))
-                for (labels, counts), where in zip(found, wheres, strict=True)
-            ]
-            width = rows[0][0].shape[1]
-            wrong = next((i for i, (labels, _) in enumerate(rows) if labels.shape[1] != width), None)
-            if wrong is not None:
-                raise HfLongSeqError(
-                    f"{wheres[wrong]} has {rows[wrong][0].shape[1]} numbers per position, earlier rows {width}: make "
-                    "them equal."
-                )
-            several = problem == "multi_label_classification"
-            names = tuple(map(str, range(width))) if several else ()
-            return cls(dict(zip(cells, rows, strict=True)), names, problem, {})
-        names = _class_names(found, wheres, class_names, outside_label)
-        ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
-        ids |= {outside_label: 0} if outside_label else {}
-        rows = [
-            (np.array([ids[_named(label, class_names)] for label in labels], np.int64), np.array(counts))
-            for labels, counts in found
-        ]
-        begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
-        return cls(dict(zip(cells, rows, strict=True)), names, problem, begins)
+        if problem == "single_label_classification":
+            every = {wheres[row]: labels for row, (labels, _) in found.items()}
+            names = _class_names(every, class_names, outside_label)
+            ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
+            ids |= {outside_label: 0} if outside_label else {}
+            begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
+            read = {row: [ids[_named(label, class_names)] for label in labels] for row, (labels, _) in found.items()}
+        else:
+            read = {row: _numbers(labels, wheres[row]) for row, (labels, _) in found.items()}
+            width, begins = next(iter(read.values())).shape[1], {}
+            for row, numbers in read.items():
+                if numbers.shape[1] != width:
+                    raise HfLongSeqError(
+                        f"{wheres[row]} has {numbers.shape[1]} numbers per position, earlier rows {width}: make them "
+                        "equal."
+                    )
+            names = tuple(map(str, range(width))) if problem == "multi_label_classification" else ()
+        rows = {row: (np.array(labels), np.array(found[row][1])) for row, labels in read.items()}
+        return cls(rows, names, problem, begins)
 
     @property
     def feature(self) -> Any:
@@ -249,12 +240,10 @@ def _named(label: Any, class_names: list[str] | None) -> str | None:
     return str(int(number))
 
 
-def _class_names(
-    found: list, wheres: list[str], class_names: list[str] | None, outside: str | None
-) -> tuple[str, ...]:
-    """All classes, "O" first."""
+def _class_names(found: dict[str, list], class_names: list[str] | None, outside: str | None) -> tuple[str, ...]:
+    """All classes, "O" first; `found` has the labels of every row under its name."""
     names: set[str] = set(class_names or ())
-    for (labels, _), where in zip(found, wheres, strict=True):
+    for where, labels in found.items():
         try:
             names.update(name for name in (_named(label, class_names) for label in labels) if name is not None)
         except (TypeError, ValueError, HfLongSeqError) as error:

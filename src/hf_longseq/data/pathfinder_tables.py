@@ -126,10 +126,12 @@ def make_tables(settings: PathfinderSettings, margin: int, lra_compat: bool) -> 
     mask = np.stack([stamp[1] for stamp in stamps])
     footprint = mask == 255
     shift = 1 if lra_compat else 0
-    low, high = _central_square(settings, footprint[:NUM_DEGREES], half, shift)
-    searchable = np.ones(NUM_DEGREES, dtype=bool)
-    if lra_compat:
-        searchable = _reaches_all_quadrants(footprint[:NUM_DEGREES], half, shift)
+    cells = [np.argwhere(full) - half + shift for full in footprint[:NUM_DEGREES]]  # from where a dash belongs
+    searchable = np.array([not lra_compat or _reaches_all_quadrants(cell) for cell in cells])
+    # the first position of a dash whose footprint stays in the middle of the picture, and the last
+    edge = min(2 * settings.seed_distance, settings.size // 2 - 2)
+    low = np.array([edge - cell.min(0) for cell in cells])
+    high = np.array([settings.size - 1 - edge - cell.max(0) for cell in cells])
     turn = np.abs((ring_angles[None] - last_angles[:, None] + np.pi) % (2 * np.pi) - np.pi)
     room = np.pad(mask, ((0, 0), (margin, margin), (margin, margin)))
     return PathfinderTables(
@@ -210,24 +212,7 @@ def _marker(radius: float) -> np.ndarray:
     return _shrink(disc, 2 * half + 1).astype(np.float32) / 255
 
 
-def _central_square(
-    settings: PathfinderSettings, footprints: np.ndarray, half: int, shift: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """First and last positions (360, 2) of a first dash whose footprint stays in the middle of the picture."""
-    first = min(2 * settings.seed_distance, settings.size // 2 - 2)
-    last = settings.size - 1 - first
-    low, high = [], []
-    for footprint in footprints:
-        cells = np.argwhere(footprint) - half + shift
-        low.append(first - cells.min(0))
-        high.append(last - cells.max(0))
-    return np.array(low), np.array(high)
-
-
-def _reaches_all_quadrants(footprints: np.ndarray, half: int, shift: int) -> np.ndarray:
-    """Whether each footprint has a cell in all four closed quadrants around the position it belongs to."""
-    reaches = []
-    for footprint in footprints:
-        y, x = (np.argwhere(footprint) - half + shift).T
-        reaches.append(all(((sy * y >= 0) & (sx * x >= 0)).any() for sy in (-1, 1) for sx in (-1, 1)))
-    return np.array(reaches)
+def _reaches_all_quadrants(cells: np.ndarray) -> bool:
+    """Whether a footprint has a cell in all four closed quadrants."""
+    y, x = cells.T
+    return all(((sy * y >= 0) & (sx * x >= 0)).any() for sy in (-1, 1) for sx in (-1, 1))

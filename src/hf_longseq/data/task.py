@@ -26,6 +26,8 @@ import yaml
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from datasets import Dataset, DatasetDict
 
 
@@ -126,6 +128,18 @@ class TaskEntry:
     size: str
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def function(self) -> "Callable[..., tuple[DatasetDict, TaskSpec]]":
+        """The loader."""
+        module, name = self.loader.split(":")
+        return getattr(importlib.import_module(module), name)
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Options of the loader that a user may set."""
+        every = inspect.signature(self.function).parameters
+        return {name: parameter for name, parameter in every.items() if name not in self.options}
+
 
 def _read_tasks() -> dict[str, TaskEntry]:
     table = yaml.safe_load((Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8"))
@@ -169,20 +183,16 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
         splits, spec = load_published(name, options.pop("source"), options)
         return splits.with_format("numpy"), spec
     entry = TASKS[name]
-    module_name, function_name = entry.loader.split(":")
-    loader = getattr(importlib.import_module(module_name), function_name)
-    fixed = entry.options
-    parameters = inspect.signature(loader).parameters
-    known = [key for key in parameters if key not in fixed]
+    known = entry.parameters
     for key in options:
         if key not in known:
             raise HfLongSeqError(
                 f"Task {name!r} has no option {key!r}{did_you_mean(key, known)}: its options are {', '.join(known)}."
             )
-    needed = [key for key in known if parameters[key].default is inspect.Parameter.empty and key not in options]
-    if needed:
-        raise HfLongSeqError(f"Task {name!r} needs the option {needed[0]!r}: {entry.summary}.")
-    splits, spec = loader(**fixed, **options)
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in options:
+            raise HfLongSeqError(f"Task {name!r} needs the option {key!r}: {entry.summary}.")
+    splits, spec = entry.function(**entry.options, **options)
     return splits.with_format("numpy"), spec
 
 
@@ -199,13 +209,10 @@ def unknown_task(name: str) -> HfLongSeqError:
 def describe_task(name: str) -> TaskSpec | None:
     """The description of a task with its default options, without its data; None where it depends on the data."""
     entry = TASKS[name]
-    module_name, function_name = entry.loader.split(":")
-    module = importlib.import_module(module_name)
-    describe = getattr(module, "task_spec", None)
+    describe = getattr(inspect.getmodule(entry.function), "task_spec", None)
     if describe is None:
         return None
-    options = {key: p.default for key, p in inspect.signature(getattr(module, function_name)).parameters.items()}
-    options |= entry.options
+    options = {key: parameter.default for key, parameter in entry.parameters.items()} | entry.options
     spec = describe(**{key: options[key] for key in inspect.signature(describe).parameters})
     return replace(spec, num_levels=options.get("num_levels", spec.num_levels))
 

@@ -83,25 +83,26 @@ class R2(_Regression):
         return {"r2": float(1 - residual / total) if total > 0 else float(residual == 0)}
 
 
-class MaskedAccuracy(_Metric):
+class _Masked(_Metric):
+    key: str
+
+    def _compute(self, predictions, references):
+        scored = int(np.sum(references))
+        return {self.key: float(np.sum(predictions) / scored) if scored else 0.0}
+
+
+class MaskedAccuracy(_Masked):
     """Share of scored positions that were restored exactly, over all positions of a split."""
 
+    key = "masked_accuracy"
     inputs = "predictions: restored positions per example; references: scored positions per example"
 
-    def _compute(self, predictions, references):
-        scored = int(np.sum(references))
-        return {"masked_accuracy": float(np.sum(predictions) / scored) if scored else 0.0}
 
-
-class MaskedMAE(_Metric):
+class MaskedMAE(_Masked):
     """Mean absolute error over all scored values of a split."""
 
-    predictions = NUMBER
+    key, predictions = "masked_mae", NUMBER
     inputs = "predictions: absolute errors per example, summed; references: values scored"
-
-    def _compute(self, predictions, references):
-        scored = int(np.sum(references))
-        return {"masked_mae": float(np.sum(predictions) / scored) if scored else 0.0}
 
 
 class SpanF1(_Metric):
