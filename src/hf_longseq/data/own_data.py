@@ -103,49 +103,31 @@ def load(
     modality = modality or modality_of(first, input_column)
     if modality not in MODALITIES:
         raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")
-    rows = _Rows(tables, input_column, second_input_column, label_column, group_column)
-    reader = partial(Reader, modality, colour, image_size, sampling_rate, max_length)
-    class_names = first.class_names(label_column) if label_column else None
-    first_labelled = int(np.argmin(rows.unlabelled)) if rows.labels is not None else 0
-    labels = None
-    if per_position is None and rows.labels is not None:
-        lengths = partial(_lengths, *rows.raw(first_labelled)[0], reader())
-        per_position = are_given(label_column, rows.labels[first_labelled], lengths)
-    targets, names = np.zeros(len(rows), np.float32), ()
-    if per_position:
-        if len(rows.inputs) > 1:
-            raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
-        cells = {row: rows.labels[row] for row in _labelled(rows)}
-        texts = {row: rows.raw(row)[0][0] for row in cells} if modality == "text" else None
-        labels = LabelSequences.read(cells, rows.names, texts, problem_type, class_names, outside_label)
-    elif rows.labels is not None:
-        labelled = _labelled(rows)
-        found, names = _targets(rows, labelled, class_names, problem_type)
-        targets = np.zeros(len(rows), found.dtype)  # 0 where a row has no label
-        targets[labelled] = found
-    digests, facts = _measure(rows, reader())
-    shares = {"validation": validation_fraction, "test": test_fraction}
-    split_of = _make_splits(rows, digests, targets, names, shares, seed)
-    facts |= _scaling(facts, np.isin(split_of, ("train", UNLABELLED)))
-    features = _features(rows, modality, facts, names, labels)
-    description = {
+    reader = Reader(modality, colour, image_size, sampling_rate, max_length)
+    rows = _Rows(tables, reader, (input_column, second_input_column), label_column, group_column)
+    rows.read_labels(label_column, per_position, problem_type, outside_label)
+    rows.measure()
+    split_of = _make_splits(rows, {"validation": validation_fraction, "test": test_fraction}, seed)
+    rows.scale_by(np.isin(split_of, ("train", UNLABELLED)))
+    labels = rows.sequences.digest if rows.sequences else hashlib.sha256(rows.targets.tobytes()).hexdigest()
+    options = {
         "version": 4,
         "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
         "split": [validation_fraction, test_fraction, seed],
         "decoding": [colour, image_size, sampling_rate],
-        "content": hashlib.sha256("".join(digests).encode()).hexdigest(),
-        "labels": hashlib.sha256(targets.tobytes()).hexdigest() if labels is None else labels.digest,
+        "content": hashlib.sha256("".join(rows.digests).encode()).hexdigest(),
+        "labels": labels,
     }
     files = [file for table in tables.values() for file in table.files]
-    converted = partial(_converted, rows, reader(), split_of, targets, facts, labels)
     given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
-    splits = load_converted("own-data", description, files, features, converted, cache_dir, given)
+    converted = partial(_converted, rows, split_of)
+    splits = load_converted("own-data", options, files, _features(rows), converted, cache_dir, given)
     if rows.labels is None:
         splits = splits.remove_columns("labels")
-    note = _report(split_of, targets, names, rows, group_column)
+    note = _report(rows, split_of, group_column)
     logger.info("%s: %s", data, note)
-    source = data if files else f"{ENDPOINT}/datasets/{data}"
-    return splits, _spec(source, rows, modality, facts, names, labels, mask_ratio, note)
+    spec = _spec(rows, mask_ratio)
+    return splits, replace(spec, source=data if files else f"{ENDPOINT}/datasets/{data}", note=note)
 
 
 def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
@@ -168,19 +150,36 @@ def modality_of(table: Table, column: str) -> str:
 
 
 class _Rows:
-    """All rows of all tables, one after the other."""
+    """All rows of all tables, one after the other.
 
-    def __init__(self, tables: dict[str, Table], first: str, second: str | None, label: str | None, group: str | None):
+    Attributes:
+        source, names: What messages call the data, and each row.
+        given_split: Its split, or "all".
+        labels, groups: Cells of these columns, or None.
+        unlabelled: Where the label is empty.
+        targets, classes: Class or number of every row, 0 where it has none, and the classes' names.
+        sequences: Labels of every position, in place of targets.
+        digests: A hash of every row's inputs.
+        longest, highest, channels: Length of the longest input, highest token id, channels of all.
+        mean, std: Of every channel of series and sounds over the training rows; None for others.
+    """
+
+    def __init__(self, tables: dict[str, Table], reader: Reader, inputs: tuple, label: str | None, group: str | None):
+        self.reader, self.source = reader, next(iter(tables.values())).name
         self.names = [f"{table.name}, row {i + 1}," for table in tables.values() for i in range(len(table))]
         self.given_split = [split for split, table in tables.items() for _ in range(len(table))]
         self.local = [(table, i) for table in tables.values() for i in range(len(table))]
-        self.inputs = {name: {id(t): t.column(name) for t in tables.values()} for name in (first, second) if name}
-        self.labels = [value for table in tables.values() for value in table.column(label)] if label else None
+        self.inputs = {name: {id(t): t.column(name) for t in tables.values()} for name in filter(None, inputs)}
+        self.labels, self.groups = (
+            [value for table in tables.values() for value in table.column(name)] if name else None
+            for name in (label, group)
+        )
         self.unlabelled = np.array([_is_absent(value) for value in self.labels or ()], dtype=bool)
-        self.groups = [value for table in tables.values() for value in table.column(group)] if group else None
-        absent = next((i for i, value in enumerate(self.groups or ()) if _is_absent(value)), None)
-        if absent is not None:
-            raise HfLongSeqError(f"{self.names[absent]} has no {group}, so it belongs to no group: remove the row.")
+        self.targets, self.classes = np.zeros(len(self), np.float32), ()
+        self.sequences: LabelSequences | None = None
+        for name, value in zip(self.names, self.groups or (), strict=False):
+            if _is_absent(value):
+                raise HfLongSeqError(f"{name} has no {group}, so it belongs to no group: remove the row.")
         for row in np.flatnonzero(self.unlabelled):
             if self.given_split[row] in ("validation", "test"):
                 raise HfLongSeqError(
@@ -204,6 +203,68 @@ class _Rows:
             (value := columns[id(table)][i], self._where(row, name, value)) for name, columns in self.inputs.items()
         ]
 
+    def read_labels(self, column: str, per_position: bool | None, problem: str | None, outside: str | None) -> None:
+        """Make targets, or labels of every position, of the label column."""
+        if self.labels is None:
+            return
+        labelled = np.flatnonzero(~self.unlabelled).tolist()
+        if not labelled:
+            raise HfLongSeqError(
+                f"No row of {self.source} has a label: fill in some, or leave the label column out to pretrain."
+            )
+        class_names = self.local[0][0].class_names(column)
+        if per_position is None:
+            lengths = partial(_lengths, *self.raw(labelled[0])[0], self.reader)
+            per_position = are_given(column, self.labels[labelled[0]], lengths)
+        if not per_position:
+            found, self.classes = _targets(self, labelled, class_names, problem)
+            self.targets = np.zeros(len(self), found.dtype)
+            self.targets[labelled] = found
+            return
+        if len(self.inputs) > 1:
+            raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
+        cells = {row: self.labels[row] for row in labelled}
+        texts = {row: self.raw(row)[0][0] for row in cells} if self.reader.modality == "text" else None
+        self.sequences = LabelSequences.read(cells, self.names, texts, problem, class_names, outside)
+
+    def measure(self) -> None:
+        """One pass over all inputs, in which errors in the data show up."""
+        self.longest, self.highest = 0, 0
+        self.digests, self.sums, self.squares, self.counts = [], [], [], []
+        for row in range(len(self)):
+            digest = hashlib.blake2b(digest_size=12)
+            arrays = [self.reader.read(raw, where) for raw, where in self.raw(row)]
+            for array in arrays:
+                digest.update(array.tobytes() + b"|")
+                self.longest = max(self.longest, len(array))
+            self.digests.append(digest.hexdigest())
+            if self.reader.modality == "tokens":
+                self.highest = max(self.highest, *(int(array.max()) for array in arrays))
+            elif self.reader.modality in ("values", "audio"):
+                self.sums.append(sum(array.sum(0, dtype=np.float64) for array in arrays))
+                self.squares.append(sum(np.square(array, dtype=np.float64).sum(0) for array in arrays))
+                self.counts.append(sum(len(array) for array in arrays))
+        shape = self.reader.shape or ()
+        self.channels = shape[0] if self.counts else shape[2] if len(shape) == 3 else 1
+
+    def scale_by(self, in_train: np.ndarray) -> None:
+        """Find mean and deviation of series and sounds."""
+        self.mean = self.std = None
+        if self.counts:
+            total = np.array(self.counts)[in_train].sum()
+            self.mean = np.array(self.sums)[in_train].sum(0) / total
+            variance = np.array(self.squares)[in_train].sum(0) / total - self.mean**2
+            # a constant channel says nothing, and is left as it is
+            self.std = np.where(variance > 0, np.sqrt(np.maximum(variance, 0)), 1.0)
+
+    def scaled(self, row: int) -> list[np.ndarray]:
+        """The inputs of a row as they are kept."""
+        arrays = [self.reader.read(*raw) for raw in self.raw(row)]
+        if self.mean is None:
+            return arrays
+        arrays = [((array - self.mean) / self.std).astype(np.float32) for array in arrays]
+        return [array[:, 0] if array.shape[1] == 1 else array for array in arrays]
+
 
 def _is_absent(value: Any) -> bool:
     """Whether a cell of a table is empty: None, not a number, or blank text."""
@@ -222,18 +283,8 @@ def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
     raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with --{option}.")
 
 
-def _labelled(rows: "_Rows") -> np.ndarray:
-    """Numbers of the rows that have a label; at least one."""
-    labelled = np.flatnonzero(~rows.unlabelled)
-    if len(labelled) == 0:
-        raise HfLongSeqError(
-            f"No row of {rows.local[0][0].name} has a label: fill in some, or leave the label column out to pretrain."
-        )
-    return labelled
-
-
 def _targets(
-    rows: _Rows, labelled: np.ndarray, class_names: list[str] | None, problem_type: str | None
+    rows: _Rows, labelled: list[int], class_names: list[str] | None, problem_type: str | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Targets of the rows that have a label, and the names of the classes (none for regression)."""
     several = next((i for i in labelled if np.ndim(rows.labels[i]) and np.size(rows.labels[i]) != 1), None)
@@ -259,7 +310,7 @@ def _targets(
         labels = labels.astype(np.int64)
     classes, targets = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        source = rows.local[0][0].name
+        source = rows.source
         raise HfLongSeqError(
             f"Every row of {source} has label {classes[0]!s}: a classification needs at least two classes."
         )
@@ -268,9 +319,7 @@ def _targets(
     return targets, tuple(str(name) for name in classes)
 
 
-def _make_splits(
-    rows: _Rows, digests: list[str], targets: np.ndarray, names: tuple[str, ...], shares: dict[str, float], seed: int
-) -> np.ndarray:
+def _make_splits(rows: _Rows, shares: dict[str, float], seed: int) -> np.ndarray:
     """Split of every row; splits of the source are kept, and `shares` of train make those that it lacks.
 
     Unlabelled rows that equal a held-out row, or belong to the group of one, are left out.
@@ -282,12 +331,13 @@ def _make_splits(
     for split, share in shares.items():
         if not 0 < share < 0.5:
             raise HfLongSeqError(f"{split}_fraction is {share}: use a share between 0 and 0.5.")
-    grouped, inputs = rows.groups is not None, pd.Series(digests, dtype=object)
+    grouped, inputs = rows.groups is not None, pd.Series(rows.digests, dtype=object)
     keys = pd.Series([str(group) for group in rows.groups], dtype=object) if grouped else inputs
     whole = keys[split_of == "train"]
     generator = np.random.default_rng(seed)
     taken: dict[str, str] = {}
-    for _, some in whole.groupby(targets[whole.index] if names and not grouped else np.zeros(len(whole)), sort=False):
+    strata = rows.targets[whole.index] if rows.classes and not grouped else np.zeros(len(whole))
+    for _, some in whole.groupby(strata, sort=False):
         units = [key for key in some.unique() if key not in taken]
         order = [units[i] for i in generator.permutation(len(units))]
         taken |= dict.fromkeys(order, "train")
@@ -298,102 +348,45 @@ def _make_splits(
             start = end
         if start >= len(units) and shares:
             what = f"{len(units)} groups" if grouped else f"{len(units)} different rows of one class"
-            raise HfLongSeqError(
-                f"{rows.local[0][0].name} has only {what}: too few to set validation and test examples apart."
-            )
+            raise HfLongSeqError(f"{rows.source} has only {what}: too few to set validation and test examples apart.")
     split_of[whole.index] = whole.map(taken)
-    if grouped:
-        _check_groups(rows, split_of[split_of != UNLABELLED], keys)
+    settled = split_of[split_of != UNLABELLED]
+    home = settled.groupby(keys[settled.index]).transform("first") if grouped else settled
+    for row in settled.index[settled != home]:
+        raise HfLongSeqError(
+            f"{rows.names[row]} belongs to group {keys[row]} and to {settled[row]}, but others of the group to "
+            f"{home[row]}: give all rows in one file, or leave out group_column."
+        )
     held_out = split_of.isin(("validation", "test"))
     known = inputs.isin(inputs[held_out]) | keys.isin(keys[held_out])
     split_of[(split_of == UNLABELLED) & known] = DROPPED
     return split_of.to_numpy()
 
 
-def _check_groups(rows: _Rows, split_of: pd.Series, keys: pd.Series) -> None:
-    """Raise if splits that the source brought share a group."""
-    home = split_of.groupby(keys[split_of.index]).transform("first")
-    for row in split_of.index[split_of != home]:
-        raise HfLongSeqError(
-            f"{rows.names[row]} belongs to group {keys[row]} and to {split_of[row]}, but others of the group to "
-            f"{home[row]}: give all rows in one file, or leave out group_column."
-        )
-
-
-def _measure(rows: _Rows, reader: Reader) -> tuple[list[str], dict[str, Any]]:
-    """One pass over all inputs: a digest of each row, lengths, highest id, sums. Errors in the data show up here."""
-    longest, highest = 0, 0
-    digests, sums, squares, counts = [], [], [], []
-    for row in range(len(rows)):
-        digest = hashlib.blake2b(digest_size=12)
-        arrays = [reader.read(raw, where) for raw, where in rows.raw(row)]
-        for array in arrays:
-            digest.update(array.tobytes() + b"|")
-            longest = max(longest, len(array))
-        digests.append(digest.hexdigest())
-        if reader.modality == "tokens":
-            highest = max(highest, *(int(array.max()) for array in arrays))
-        elif reader.modality in ("values", "audio"):
-            sums.append(sum(array.sum(0, dtype=np.float64) for array in arrays))
-            squares.append(sum(np.square(array, dtype=np.float64).sum(0) for array in arrays))
-            counts.append(sum(len(array) for array in arrays))
-    shape = reader.shape or ()
-    channels = shape[0] if counts else shape[2] if len(shape) == 3 else 1
-    facts = {"longest": longest, "highest": highest, "shape": shape, "channels": channels, "rate": reader.rate}
-    return digests, facts | {"sums": sums, "squares": squares, "counts": counts}
-
-
-def _scaling(facts: dict[str, Any], in_train: np.ndarray) -> dict[str, Any]:
-    """Mean and deviation per channel over the training rows, for series and sounds."""
-    if not facts["sums"]:
-        return {}
-    total = np.array(facts["counts"])[in_train].sum()
-    mean = np.array(facts["sums"])[in_train].sum(0) / total
-    std = np.sqrt(np.maximum(np.array(facts["squares"])[in_train].sum(0) / total - mean**2, 0))
-    # A constant channel says nothing, and is left as it is.
-    return {"mean": mean.tolist(), "std": np.where(std > 0, std, 1.0).tolist()}
-
-
-def _features(
-    rows: _Rows, modality: str, facts: dict, names: tuple[str, ...], labels: LabelSequences | None
-) -> Features:
-    name, dtype = KEPT[modality]
-    columns = dict.fromkeys((name, f"{name}_2")[: len(rows.inputs)], sequence_feature(dtype, facts["channels"]))
-    target = ClassLabel(names=list(names)) if names else Value("float32")
-    target = target if labels is None else labels.feature
+def _features(rows: _Rows) -> Features:
+    name, dtype = KEPT[rows.reader.modality]
+    columns = dict.fromkeys((name, f"{name}_2")[: len(rows.inputs)], sequence_feature(dtype, rows.channels))
+    target = ClassLabel(names=list(rows.classes)) if rows.classes else Value("float32")
+    target = rows.sequences.feature if rows.sequences else target
     return Features({**columns, "labels": target, "source_row": Value("int64")})
 
 
-def _converted(
-    rows: _Rows,
-    reader: Reader,
-    split_of: np.ndarray,
-    targets: np.ndarray,
-    facts: dict,
-    labels: LabelSequences | None = None,
-) -> Iterator[tuple[str, Row]]:
+def _converted(rows: _Rows, split_of: np.ndarray) -> Iterator[tuple[str, Row]]:
     """Rows as they are kept, split by split."""
-    name, _ = KEPT[reader.modality]
+    modality, cut = rows.reader.modality, rows.reader.max_length
+    name, _ = KEPT[modality]
     for split in (*SPLITS, UNLABELLED):
         for i in np.flatnonzero(split_of == split).tolist():
-            raws = rows.raw(i)
-            read = [_scale(reader.read(*raw), facts) for raw in raws]
-            row = dict(zip((name, f"{name}_2"), read, strict=False))  # a pair has two
-            row |= {"labels": targets[i], "source_row": i}
-            if labels is not None and split != UNLABELLED:
-                text, length = raws[0][0] if reader.modality == "text" else None, len(read[0])
-                row["labels"] = labels.lay_out(i, length, rows.names[i], text, cut=length == reader.max_length)
+            arrays = rows.scaled(i)
+            row = dict(zip((name, f"{name}_2"), arrays, strict=False))  # a pair has two
+            row |= {"labels": rows.targets[i], "source_row": i}
+            if rows.sequences and split != UNLABELLED:
+                text, length = rows.raw(i)[0][0] if modality == "text" else None, len(arrays[0])
+                row["labels"] = rows.sequences.lay_out(i, length, rows.names[i], text, cut=length == cut)
             yield split, row
 
 
-def _scale(array: np.ndarray, facts: dict) -> np.ndarray:
-    if "mean" not in facts:
-        return array
-    scaled = ((array - np.array(facts["mean"])) / np.array(facts["std"])).astype(np.float32)
-    return scaled[:, 0] if scaled.shape[1] == 1 else scaled
-
-
-def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], rows: _Rows, group: str | None) -> str:
+def _report(rows: _Rows, split_of: np.ndarray, group: str | None) -> str:
     """What was split how, and how uneven the classes are."""
     sizes = Counter(split_of.tolist())
     parts = [", ".join(f"{sizes[split]:,} {split}" for split in SPLITS) + " examples"]
@@ -409,22 +402,17 @@ def _report(split_of: np.ndarray, targets: np.ndarray, names: tuple[str, ...], r
     if group:
         of = {split: sorted({str(rows.groups[i]) for i in np.flatnonzero(split_of == split)}) for split in SPLITS}
         parts.append(f"split by {group}: " + "; ".join(f"{split} {_some(found)}" for split, found in of.items()))
-    if names:
-        counts = np.bincount(targets[split_of == "train"], minlength=len(names))
-        absent = [names[i] for i in np.flatnonzero(counts == 0)]
-        if absent:
+    if names := rows.classes:
+        counts = np.bincount(rows.targets[split_of == "train"], minlength=len(names))
+        most, least = counts.argmax(), counts.argmin()
+        if counts[least] == 0:
             raise HfLongSeqError(
-                f"Class {absent[0]!r} of {rows.local[0][0].name} has no training example: change seed, or the splits."
+                f"Class {names[least]!r} of {rows.source} has no training example: change seed, or the splits."
             )
-        parts.append(f"the largest class ({names[counts.argmax()]}) has {counts.max() / counts.sum():.0%} of train")
-        if counts.max() > 10 * counts.min():
-            logger.warning(
-                "Classes are uneven: %s has %d training examples, %s %d; look at F1 beside accuracy.",
-                names[counts.argmax()],
-                counts.max(),
-                names[counts.argmin()],
-                counts.min(),
-            )
+        parts.append(f"the largest class ({names[most]}) has {counts[most] / counts.sum():.0%} of train")
+        if counts[most] > 10 * counts[least]:
+            text = "Classes are uneven: %s has %d training examples, %s %d; look at F1 beside accuracy."
+            logger.warning(text, names[most], counts[most], names[least], counts[least])
     return ", ".join(parts)
 
 
@@ -432,44 +420,35 @@ def _some(groups: list[str], most: int = 20) -> str:
     return ", ".join(groups[:most]) + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
 
 
-def _spec(
-    source: str,
-    rows: _Rows,
-    modality: str,
-    facts: dict,
-    names: tuple[str, ...],
-    labels: LabelSequences | None,
-    mask_ratio: float | None,
-    note: str,
-) -> TaskSpec:
-    if labels is not None:
-        names, problem = labels.names, labels.problem_type
+def _spec(rows: _Rows, mask_ratio: float | None) -> TaskSpec:
+    names, modality = rows.classes, rows.reader.modality
+    if rows.sequences:
+        names, problem = rows.sequences.names, rows.sequences.problem_type
         metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(problem, "token_f1")
     elif rows.labels is None:
         problem, metric = None, "loss"
     else:
         problem, metric = ("single_label_classification", "accuracy") if names else ("regression", "rmse")
-    form: dict[str, Any] = {"modality": "values", "num_channels": facts["channels"]}
+    form: dict[str, Any] = {"modality": "values", "num_channels": rows.channels}
     if modality == "text":
         form = byte_text.SPEC
     elif modality == "tokens":
-        mask = facts["highest"] + 1
+        mask = rows.highest + 1
         form = {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
     elif modality == "image":
-        form |= {"value_range": (-1.0, 1.0), "image_shape": tuple(facts["shape"][:2])}
+        form |= {"value_range": (-1.0, 1.0), "image_shape": tuple(rows.reader.shape[:2])}
     else:
-        form |= {"normalization": (tuple(facts["mean"]), tuple(facts["std"])), "sampling_rate": facts["rate"]}
+        scale = (tuple(rows.mean.tolist()), tuple(rows.std.tolist()))
+        form |= {"normalization": scale, "sampling_rate": rows.reader.rate}
     return TaskSpec(
         name="own-data",
-        max_length=facts["longest"],
+        max_length=rows.longest,
         labels=names,
         problem_type=problem,
         metric=metric,
-        per_position=labels is not None,
+        per_position=rows.sequences is not None,
         mask_ratio=mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25),
         pair=len(rows.inputs) > 1,
-        source=source,
         license="not stated",
-        note=note,
         **form,
     )
