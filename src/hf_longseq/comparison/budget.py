@@ -16,13 +16,7 @@ CountFlops = Callable[[Recipe, str], "float | None"]
 
 @dataclass(frozen=True)
 class Spent:
-    """What an arm that pretrains takes in both phases.
-
-    Attributes:
-        recipe: Its settings.
-        pretrain_steps, finetune_steps: Optimiser steps.
-        labels: Labelled examples.
-    """
+    """What an arm that pretrains takes in both phases, with so many labelled examples."""
 
     recipe: Recipe
     pretrain_steps: int
@@ -44,15 +38,7 @@ class Spent:
 def tied_steps(
     tie: str, spents: Iterable[Spent], recipe: Recipe, scratch_steps: int, label: str, flops: CountFlops
 ) -> int:
-    """Steps from scratch that take as much as an arm with pretraining, to the nearest step.
-
-    Args:
-        tie: The quantity.
-        spents: What the arm takes at each point of its grid.
-        recipe: Settings of the tied run.
-        scratch_steps: Steps of `scratch`.
-        label: The tied arm, for messages.
-        flops: Counts operations.
+    """Steps from scratch that take as much as an arm with pretraining does at each point of its grid.
 
     Raises:
         HfLongSeqError: If the quantity cannot be counted, differs from point to point, or adds nothing to `scratch`.

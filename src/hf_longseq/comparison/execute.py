@@ -287,13 +287,7 @@ def _tables_once(listener: Listener) -> Listener:
 class PlanWork:
     """Does the runs of a plan that no other process does.
 
-    Args:
-        output_dir: Folder of the comparison.
-        planner: Makes the plan.
-        data: Loads the data of runs.
-        spec: The task.
-        listener: Told the progress.
-        claims: Of this process; None in all but the main one of several that train together, which chooses for all.
+    Of several processes that train together, the main one alone has claims, and chooses for all.
     """
 
     output_dir: Path

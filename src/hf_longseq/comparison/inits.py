@@ -34,8 +34,6 @@ class Init:
     """An arm.
 
     Attributes:
-        label: As written.
-        name: One of `INITS`.
         objective: The objective that it names; None for the recipe's, and for arms without pretraining.
         tie: Of `scratch-tied`, the tied quantity.
         direction: "one" keeps a causally pretrained model one-directional, "both" pretrains it in both directions;

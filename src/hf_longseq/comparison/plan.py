@@ -152,15 +152,8 @@ def fraction_of(section: DataSection, fraction: float | None, num_train_examples
 
 @dataclass(frozen=True)
 class Arm:
-    """An arm of an architecture, before its data and grid points.
-
-    Attributes:
-        label: Its name in tables.
-        recipe: Its settings, with the model that is fine-tuned.
-        init: The words that it comes from.
-        partner: Label of the arm from scratch with the same model.
-        tied_to: Of `scratch-tied`, the arm whose budget it has.
-    """
+    """An arm of an architecture, before its data and grid points: `partner` is the label of the one from scratch with
+    the same fine-tuned model, `tied_to` the arm whose budget `scratch-tied` has."""
 
     label: str
     recipe: Recipe
@@ -173,12 +166,9 @@ class Planner:
     """Builds the runs of a plan.
 
     Args:
-        axes: What is compared.
-        load: Gives the recipe of an architecture and an objective.
         count: Gives for a data section the numbers of pretraining inputs and of labelled examples.
         num_train_examples: Size of the whole training split.
         names: Names that runs of an earlier, smaller plan in the same folder have, by identity.
-        flops: Counts operations, for `scratch-tied@flops`.
     """
 
     def __init__(

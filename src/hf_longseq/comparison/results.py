@@ -196,7 +196,9 @@ class PlanResults:
         found = [self.metrics[run["name"]] for run in runs]
         values = [metrics["test"][self.metric] for metrics in found]
         validation = self.validation(runs)
-        sizes = self._split_sizes(first)
+        splits = (_read(self.folder(first["name"]) / run_folder.DATA) or {}).get("splits") or {}
+        sizes = {name: split["num_examples"] for name, split in splits.items()}
+        histories = [_read(self.folder(run["name"]) / run_folder.HISTORY) or [] for run in runs]
         return {
             **{name: first[name] for name in ("arch", "init", "objective", "fraction", "grid")},
             "seeds": [run["seed"] for run in runs],
@@ -215,55 +217,54 @@ class PlanResults:
             "num_parameters": found[0]["num_parameters"],
             **self._budget(runs),
             "tuning": self._tuning(group),
-            "evaluations": len(self._scores(first)),
-            "converged": [self._converged(run, sizes) for run in runs],
+            "evaluations": sum(f"eval_{self.metric}" in entry for entry in histories[0]),
+            "converged": [
+                has_converged(history, self.metric, self.sign, sizes.get("validation", 0), metrics["steps"])
+                for history, metrics in zip(histories, found, strict=True)
+            ],
             "runs": [f"{RUNS}/{run['name']}" for run in runs],
             "pretrain_runs": [f"{RUNS}/{name}" for name in dict.fromkeys(run["pretrained"] for run in runs) if name],
         }
 
     def _budget(self, runs: list[Record]) -> Record:
         """What each phase of an arm took: steps, passes and counted operations of its first seed, seconds of all."""
-        after = self.metrics[runs[0]["name"]]
-        before = self.metrics[runs[0]["pretrained"]] if runs[0]["pretrained"] else None
-        labels, inputs = after["train_examples"], before["train_examples"] if before else 0
-        seen, read = after["examples_seen"], before["examples_seen"] if before else 0
-        flops = [after.get("flops"), before.get("flops") if before else 0.0]
-        seconds = [self._seconds(run) for run in runs]
+        name, first = runs[0]["name"], runs[0]["pretrained"]
+        before, after, both = (self._cost(names) for names in ([first], [name], [name, first]))
+        labels, inputs = self.metrics[name]["train_examples"], self.metrics[first]["train_examples"] if first else 0
+        seconds = [self._cost([run["name"], run["pretrained"]])["wall_seconds"] for run in runs]
         return {
             "train_examples": labels,
             "pretrain_examples": inputs,
-            "examples_seen": seen + read,
-            "pretrain_steps": before["steps"] if before else 0,
+            "examples_seen": both["examples_seen"],
+            "pretrain_steps": before["steps"],
             "finetune_steps": after["steps"],
-            "steps": after["steps"] + (before["steps"] if before else 0),
-            "pretrain_epochs": read / inputs if inputs else 0.0,
-            "finetune_epochs": seen / labels,
-            "epochs": (seen + read) / labels,
-            "pretrain_flops": flops[1],
-            "finetune_flops": flops[0],
-            "flops": None if None in flops else sum(flops),
+            "steps": both["steps"],
+            "pretrain_epochs": before["examples_seen"] / inputs if inputs else 0.0,
+            "finetune_epochs": after["examples_seen"] / labels,
+            "epochs": both["examples_seen"] / labels,
+            "pretrain_flops": before["flops"],
+            "finetune_flops": after["flops"],
+            "flops": both["flops"],
             "wall_seconds": round(statistics.fmean(seconds), 2),
         }
-
-    def _seconds(self, run: Record) -> float:
-        names = [run["name"], *([run["pretrained"]] if run["pretrained"] else [])]
-        return sum(self.metrics[name]["wall_seconds"] for name in names)
 
     def _tuning(self, group: list[Record]) -> Record | None:
         """What the choice by seeds of its own cost; a pretraining run that several points share counts once."""
         runs = [run for run in group if run.get("tuning") and self.metrics[run["name"]]]
         if not runs:
             return None
-        names = dict.fromkeys(name for run in runs for name in (run["pretrained"], run["name"]) if name)
-        found = [self.metrics[name] for name in names]
+        cost = self._cost(dict.fromkeys(name for run in runs for name in (run["pretrained"], run["name"])))
+        cost["wall_seconds"] = round(cost["wall_seconds"], 2)
+        return {"seeds": sorted({run["seed"] for run in runs}), "points": len(self.points(group)), **cost}
+
+    def _cost(self, names: Iterable[str | None]) -> Record:
+        """What the named runs took in all; operations are None where those of one cannot be counted."""
+        found = [self.metrics[name] for name in names if name]
         flops = [metrics.get("flops") for metrics in found]
         return {
-            "seeds": sorted({run["seed"] for run in runs}),
-            "points": len(self.points(group)),
-            "steps": sum(metrics["steps"] for metrics in found),
-            "examples_seen": sum(metrics["examples_seen"] for metrics in found),
-            "flops": None if None in flops else sum(flops),
-            "wall_seconds": round(sum(metrics["wall_seconds"] for metrics in found), 2),
+            **{key: sum(metrics[key] for metrics in found) for key in ("steps", "examples_seen")},
+            "flops": None if None in flops else sum(flops, 0.0),
+            "wall_seconds": sum(metrics["wall_seconds"] for metrics in found),
         }
 
     def note(self) -> str | None:
@@ -271,25 +272,9 @@ class PlanResults:
         records = (_read(self.folder(name) / run_folder.DATA) for name in self.runs)
         return next((record.get("note") or None for record in records if record), None)
 
-    def _split_sizes(self, run: Record) -> dict[str, int]:
-        splits = (_read(self.folder(run["name"]) / run_folder.DATA) or {}).get("splits") or {}
-        return {name: split["num_examples"] for name, split in splits.items()}
-
-    def _history(self, run: Record) -> list[Record]:
-        return _read(self.folder(run["name"]) / run_folder.HISTORY) or []
-
-    def _scores(self, run: Record) -> list[float]:
-        return [entry for entry in self._history(run) if f"eval_{self.metric}" in entry]
-
-    def _converged(self, run: Record, sizes: dict[str, int]) -> bool | None:
-        steps = self.metrics[run["name"]]["steps"]
-        return has_converged(self._history(run), self.metric, self.sign, sizes.get("validation", 0), steps)
-
     def environment(self) -> Record:
-        for name in self.runs:
-            if found := _read(self.folder(name) / run_folder.ENVIRONMENT):
-                return found
-        return {}
+        records = (_read(self.folder(name) / run_folder.ENVIRONMENT) for name in self.runs)
+        return next(filter(None, records), {})
 
 
 def _read(path: Path) -> Record | None:

@@ -21,11 +21,11 @@ from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.tables import Table
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.escaping import latex, markdown, render
+from hf_longseq.escaping import latex, render
 from hf_longseq.training.run_folder import write_whole
 from hf_longseq.version import __version__
 
-TEMPLATE = Path(__file__).parent / "templates" / "report.html.jinja"
+TEMPLATES = Path(__file__).parent / "templates"
 JSON, WRITER = "report.json", "hf-longseq report"
 READING = (
     "Scores are means ± standard deviation over the seeds, with the 95 % interval of the mean below. Equal budget: "
@@ -84,10 +84,11 @@ def write_report(
         **{name: json.loads(table.to_json(orient="records", double_precision=15)) for name, table in
            (("rows", means), ("gains", found), *results._asdict().items()) if name not in ("scores", "curves")},
     }  # fmt: skip
+    fields = {"title": title, "sections": parts, "palette": PALETTE, "version": __version__, "slug": slug}
     files = {
-        "report.md": _markdown(title, parts),
+        "report.md": render(TEMPLATES / "report.md.jinja", **fields),
         "report.tex": _latex(parts),
-        "report.html": render(TEMPLATE, title=title, sections=parts, palette=PALETTE, version=__version__, slug=slug),
+        "report.html": render(TEMPLATES / "report.html.jinja", **fields),
     }
     pictures = {f"figures/{figure.name}.png": figure.png for figure in figures}
     content["files"] = [JSON, *files, *pictures]
@@ -147,34 +148,6 @@ def _significant(found: pd.DataFrame) -> str:
         "Holm's correction for their number. Arms that share seeds and labelled subsets are compared in pairs of "
         "seeds (t-test of the differences), others by Welch's t-test."
     )
-
-
-def _markdown(title: str, parts: Sequence[Section]) -> str:
-    lines = [f"# {markdown(title)}", ""]
-    for part in parts:
-        lines += [f"## {markdown(part.title)}", ""]
-        for note in part.notes:
-            lines += [markdown(note), ""]
-        for table in (*part.tables, *part.more):
-            lines += [f"**{markdown(table.caption)}**", "", *_markdown_table(table), ""]
-        for figure in (*part.figures, *part.more_figures):
-            lines += [f"![{markdown(figure.caption)}](figures/{figure.name}.png)", ""]
-    return "\n".join([*lines, f"Written by `hf-longseq report` {__version__}.", ""])
-
-
-def _markdown_table(table: Table) -> list[str]:
-    def cell(text: str, bold: bool) -> str:
-        first, *second = [markdown(line) for line in str(text).split("\n") if line] or [""]
-        return "<br>".join([f"**{first}**" if bold else first, *second])
-
-    columns = list(table.cells)
-    bold = table.bold or [""] * len(table.cells)
-    rows = [
-        [cell(text, column == strong) for column, text in zip(columns, row, strict=True)]
-        for row, strong in zip(table.cells.itertuples(index=False), bold, strict=True)
-    ]
-    lines = [[markdown(column) for column in columns], ["---"] * len(columns), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _latex(parts: Sequence[Section]) -> str:
