@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import hf_longseq
 from fresh_process import answer, run_fresh
 from hf_longseq import DataCollatorWithLongPadding, models
-from hf_longseq.hub.check import opens
+from hf_longseq.hub.check import _fits, _processors
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 NAMES = sorted(folder.name for folder in CARDS.iterdir() if folder.is_dir())
@@ -86,7 +86,9 @@ def test_every_folder_opens_as_it_lies_without_the_package_and_prints_what_its_c
         code = re.sub(r'hf_hub_download\("[^"]+", "([^"]+)"\)', rf"'{folder}/\1'", code)
         printed = re.search(r"^It prints.*?\n\n```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         code = code.replace(f'"hf-longseq/{name}"', repr(str(folder)))
-        work.append((str(folder), opens(folder), code, printed and printed[1]))
+        config = AutoConfig.from_pretrained(folder)
+        opened = [*_processors(folder), "AutoConfig", *(auto for auto in config.auto_map if _fits(auto, config))]
+        work.append((str(folder), opened, code, printed and printed[1]))
     done = answer(run_fresh(STRANGER.replace("WORK", repr(json.dumps(work))), tmp_path, hide_package=True))
     assert done.count("opened") == len(NAMES)
 

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 import yaml
+from huggingface_hub import HfApi
 
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub import collection
 from hf_longseq.hub.collection import publish_comparison
 from hub_server import Fault
 
@@ -105,8 +105,8 @@ def test_what_may_not_be_published_is_said_before_anything_goes_up(online, compa
     with pytest.raises(HfLongSeqError, match="holds no results.json"):
         publish_comparison(comparison / "runs", PAGE, "Tones")
     assert not online.repos
-    collection.HfApi(endpoint=online.url).create_repo(PAGE, repo_type="dataset")
-    api = collection.HfApi(endpoint=online.url)
+    HfApi(endpoint=online.url).create_repo(PAGE, repo_type="dataset")
+    api = HfApi(endpoint=online.url)
     api.upload_file(path_or_fileobj=b"x", path_in_repo="rows.csv", repo_id=PAGE, repo_type="dataset")
     with pytest.raises(HfLongSeqError, match=f"{PAGE} holds files that are of no comparison"):
         publish_comparison(comparison, PAGE, "Tones")

@@ -13,8 +13,8 @@ from golden_files import relative_error
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.convert import ConversionOptions, convert_checkpoint
-from hf_longseq.hub.converted_folder import read_converted
 from hf_longseq.hub.publish import publish
+from hf_longseq.hub.records import read_converted
 from official_checkpoints import golden_backbone
 
 REPO = "longseq-tests/converted"

@@ -213,7 +213,7 @@ def test_only_safetensors_are_opened(run, tmp_path, capsys, command):
 def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, file, entries):
     change(run / file, **entries)
     with pytest.raises(
-        HfLongSeqError, match=r"the records of .*/run do not fit together \((Type|Value|Attribute)Error"
+        HfLongSeqError, match=r"the records of .*/run do not fit together \((Type|Value|Attribute|Undefined)Error"
     ):
         build_folder(read_run(run), tmp_path / "built", "org/name", "mit")
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig
 
 from hf_longseq.errors import HfLongSeqError
 
@@ -70,14 +69,8 @@ def example_inputs(config) -> dict[str, torch.Tensor]:
 
 @torch.no_grad()
 def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = ()) -> None:
-    """Raise HfLongSeqError if the folder does not open by itself, or computes something else than `source`.
-
-    Args:
-        folder: The folder to be published.
-        source: The model of the run.
-        repo_id: What messages call it.
-        snippets: Code that this package wrote for the card, which opens the folder and needs no package.
-    """
+    """Raise HfLongSeqError if the folder does not open by itself, or computes something else than the model `source`,
+    or if a snippet, code that this package wrote for the card, does not run."""
     config, own = source.config, type(source).__name__
     inputs = example_inputs(config)
     if config.pair_classification and own.endswith("ForSequenceClassification"):
@@ -90,14 +83,6 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
         expected = Path(scratch) / "expected.safetensors"
         save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)
         _run([str(folder), str(expected), heads, _processors(folder), list(snippets)], scratch, repo_id)
-
-
-def opens(folder: Path) -> list[str]:
-    """Every Auto class that must open a folder: what prepares the inputs, the configuration, and each head that fits
-    the model."""
-    config = AutoConfig.from_pretrained(folder)
-    fitting = [auto for auto in config.auto_map if _fits(auto, config)]
-    return [*_processors(folder), "AutoConfig", *fitting]
 
 
 def _processors(folder: Path) -> list[str]:

@@ -15,24 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import HfApi, get_token
+from huggingface_hub import HfApi
 
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.results import RESULTS
 from hf_longseq.comparison.write import write_report
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import markdown
-from hf_longseq.hub.publish import Publication, check_place, keep, publish
-from hf_longseq.hub.records import fit_together, refuse_secrets, without_paths
-from hf_longseq.hub.repository import (
-    add_to_collection,
-    check_name,
-    files_of,
-    make_repository,
-    said_in_one_sentence,
-    sign_in,
-    upload,
-)
+from hf_longseq.hub.publish import Destination, Publication, publish
+from hf_longseq.hub.records import fit_together, without_paths
+from hf_longseq.hub.repository import add_to_collection, check_name, files_of, said_in_one_sentence
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
 
@@ -67,43 +59,37 @@ def publish_comparison(
         >>> publish_comparison("runs/listops", "me/listops", "ListOps")[-1].url  # doctest: +SKIP
         'https://huggingface.co/datasets/me/listops'
     """
-    check_name(repo_id)
     folder = Path(comparison)
     if not (folder / RESULTS).is_file():
         raise HfLongSeqError(f"{folder} holds no {RESULTS}: let the comparison end first.")
-    if output_dir is not None:
-        check_place(Path(output_dir) / "page")
     results = run_folder.read_json(folder / RESULTS)
-    api = HfApi(token=token)
-    page = repo_id if dry_run or "/" in repo_id else f"{sign_in(api)}/{repo_id}"
-    options: dict[str, Any] = {"private": private, "dry_run": dry_run, "license": license, "token": token}
+
+    def place(name: str) -> Path | None:
+        return None if output_dir is None else Path(output_dir) / name
+
+    options: dict[str, Any] = {"private": private, "dry_run": dry_run}
+    there = Destination.of(repo_id, token, output_dir=place("page"), kind="dataset", **options)
+    api, page = there.api, there.repo_id
     with fit_together(folder):
         arms = _arms(results, page)
         for name in arms:
             check_name(name)
         refuse_other_page(api, page, dry_run)
-        done = []
-        for name, (run, _) in arms.items():
-            kept = None if output_dir is None else Path(output_dir) / name.split("/")[-1]
-            done.append(publish(folder / run, name, output_dir=kept, **options))
+        done = [
+            publish(folder / run, name, output_dir=place(name.split("/")[-1]), license=license, token=token, **options)
+            for name, (run, _) in arms.items()
+        ]
         with tempfile.TemporaryDirectory() as scratch:
             built = Path(scratch) / "page"
             _build_page(folder, results, arms, built, license)
-            refuse_secrets(built, tuple(filter(None, (token, get_token()))))
-            if output_dir is not None:
-                keep(built, Path(output_dir) / "page")
-            files = tuple(sorted(path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()))
-            if dry_run:
-                return [*done, Publication(page, None, None, files, "")]
-            with said_in_one_sentence(page, api) as told:
-                url = make_repository(api, page, private, told, "dataset")
-                present = files_of(api, page, None, "dataset")
-                commit = upload(api, built, page, None, "Publish a comparison", present, kind="dataset")
-        with said_in_one_sentence(f"the collection {collection!r}", api, f"was not completed; {url} is published"):
-            add_to_collection(api, collection, page, private, "dataset", "The table and the figures")
-            for name, (_, note) in arms.items():
-                add_to_collection(api, collection, name, private, note=note)
-    return [*done, Publication(page, url, commit, files, "")]
+            done.append(there.take(built, "Publish a comparison", ""))
+        if not dry_run:
+            state = f"was not completed; {done[-1].url} is published"
+            with said_in_one_sentence(f"the collection {collection!r}", api, state):
+                add_to_collection(api, collection, page, private, "dataset", "The table and the figures")
+                for name, (_, note) in arms.items():
+                    add_to_collection(api, collection, name, private, note=note)
+    return done
 
 
 def _arms(results: dict[str, Any], page: str) -> dict[str, tuple[str, str]]:

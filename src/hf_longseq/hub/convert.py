@@ -19,9 +19,9 @@ from transformers.activations import ACT2FN
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.hub.converted_folder import CONVERSION
 from hf_longseq.hub.official_layers import blocks, translate_block, translate_norm
 from hf_longseq.hub.official_layout import Official, take_apart
+from hf_longseq.hub.records import CONVERSION
 from hf_longseq.hub.tensor_files import read_tensors
 from hf_longseq.training.run_folder import file_hash, replace_folder, write_json
 

@@ -13,8 +13,7 @@ from hf_longseq.comparison.results import RUNS
 from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
-from hf_longseq.hub.converted_folder import Converted
-from hf_longseq.hub.records import Run
+from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.snippets import Snippets
 from hf_longseq.metrics import PERCENT
 from hf_longseq.models.configuration_adapter import looks_back_only
@@ -44,7 +43,7 @@ def head_of(config) -> str:
 
 
 def render_card(
-    run: Run,
+    run: Run | Converted,
     config,
     repo_id: str,
     license: str,
@@ -52,106 +51,79 @@ def render_card(
     code: Snippets,
     printed: str = "",
     label: str | None = None,
+    num_parameters: int = 0,
 ) -> ModelCard:
     """Render the card and prove that the Hub's own parser reads the results back.
 
     Args:
-        run: The run.
-        config: Configuration of its model.
-        repo_id: Where it will be published.
-        license: Licence of the weights, as the Hub names it.
+        run: The run, or the conversion of weights that were trained elsewhere: that claims no results.
         pictures: Names of the pictures in the folder.
-        code: What `snippets` says of the model.
-        printed: What its first piece prints, where that reads a real example.
-        label: The label of that example.
+        printed, label: What the code prints for a real example, and the label of that.
+        num_parameters: Of a converted model; a run has recorded its own.
 
     Raises:
         HfLongSeqError: If the metadata would not be understood.
     """
-    task, name = run.settings["data"]["task"], repo_id.split("/")[-1]
+    conversion = run if isinstance(run, Converted) else None
+    arch = config.model_type.removeprefix("longseq_") if conversion else run.settings["model"]["arch"]
+    kind = "converted" if conversion else "self-pretraining"
     data = ModelCardData(
         license=license,
         library_name="transformers",
         pipeline_tag=code.pipeline,
-        tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "self-pretraining", "custom_code"],
-        metrics=[run.metrics["metric"]] if run.metrics["metric"] != "loss" else None,
-        datasets=[hub_dataset(run)] if hub_dataset(run) else None,
-        model_name=name,
-        eval_results=[
-            EvalResult(
-                task_type=code.pipeline or "other",
-                dataset_type=hub_dataset(run) or task,
-                dataset_name=data_name(run),
-                dataset_split=run.split,
-                dataset_revision=hub_commit(run),
-                metric_type=metric,
-                metric_name=f"{run.split} {metric}",
-                metric_value=rounded(value),
-            )
-            for metric, value in run.scores.items()
-        ],
+        tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", kind, "custom_code"],
+        model_name=repo_id.split("/")[-1],
+        **({} if conversion else result_metadata(run, code.pipeline)),
     )
-    card = _rendered(
-        data, {**card_fields(run, config, repo_id, pictures), "snippets": code, "printed": printed, "label": label}
+    trunk = getattr(config, "backbone_config", None)
+    text = render(
+        TEMPLATE,
+        card_data=data.to_yaml(),
+        repo_id=repo_id,
+        config=config,
+        arch=NAMES.get(arch, arch),
+        both_ways=config.bidirectional or (trunk is not None and not looks_back_only(trunk)),
+        trunk=trunk,
+        pictures=pictures,
+        snippets=code,
+        printed=printed,
+        label=label,
+        conversion=conversion and {"command": conversion.command, "assumptions": [], **conversion.record},
+        num_parameters=num_parameters if conversion else run.metrics.get("num_parameters", 0),
+        **({} if conversion else run_fields(run, head_of(config))),
     )
-    again = ModelCard(str(card)).data
+    again = ModelCard(text).data
     if again.eval_results != data.eval_results or again.license != license or again.library_name != "transformers":
         raise HfLongSeqError(
             f"the metadata of {repo_id}'s card do not survive the Hub's parser: check the run's metrics."
         )
-    return card
+    return ModelCard(text)
 
 
-def render_converted_card(
-    converted: Converted, model, repo_id: str, license: str, pictures: list[str], code: Snippets
-) -> ModelCard:
-    """Render the card of weights that were trained elsewhere: it says where they come from, and claims no results."""
-    config = model.config
-    data = ModelCardData(
-        license=license,
-        library_name="transformers",
-        pipeline_tag=code.pipeline,
-        tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", "converted", "custom_code"],
-        model_name=repo_id.split("/")[-1],
-    )
-    arch = NAMES.get(config.model_type.removeprefix("longseq_"), config.model_type)
-    fields = {
-        **described(config, arch, model.num_parameters()),
-        "snippets": code,
-        "printed": "",
-        "label": None,
-        "command": "",
-        "spt": "",
-        "model_name": repo_id.split("/")[-1],
-        "summary": (
-            f"{arch} whose weights hf-longseq converted from a checkpoint of the official code of the paper cited "
-            "below. It was not trained by hf-longseq."
-        ),
-        "conversion": {"command": converted.command, "assumptions": [], **converted.record},
-        "pictures": pictures,
-        "limits": [
-            "How and on what it was trained is known to whoever trained it: nothing is recorded in the checkpoint.",
-            "It was not evaluated after the conversion, which keeps the outputs of the source to about 1e-4.",
-            *bidirectional_limit(config),
-        ],
-    }
-    return _rendered(data, fields)
+def result_metadata(run: Run, pipeline: str | None) -> dict[str, Any]:
+    """What the head of a card says of the results of a run and of its data."""
+    task, dataset, commit = run.settings["data"]["task"], *hub_source(run)
+    results = [
+        EvalResult(
+            task_type=pipeline or "other",
+            dataset_type=dataset or task,
+            dataset_name=data_name(run),
+            dataset_split=run.split,
+            dataset_revision=commit,
+            metric_type=metric,
+            metric_name=f"{run.split} {metric}",
+            metric_value=rounded(value),
+        )
+        for metric, value in run.scores.items()
+    ]
+    metrics = [run.metrics["metric"]] if run.metrics["metric"] != "loss" else None
+    return {"metrics": metrics, "datasets": [dataset] if dataset else None, "eval_results": results}
 
 
-def _rendered(data: ModelCardData, fields: dict[str, Any]) -> ModelCard:
-    return ModelCard(render(TEMPLATE, card_data=data.to_yaml(), **fields))
-
-
-def hub_dataset(run: Run) -> str | None:
-    """The repository on the Hub that the run's data are from, if they are from one."""
+def hub_source(run: Run) -> tuple[str | None, str | None]:
+    """The repository on the Hub that the run's data are from, and its commit where they are a task published there."""
     named = HUB_DATASET.fullmatch(run.data.get("source") or "")
-    return named["id"] if named else None
-
-
-def hub_commit(run: Run) -> str | None:
-    """The commit of that repository, where the data are a task that was published there."""
-    named = HUB_DATASET.fullmatch(run.data.get("source") or "")
-    return named["commit"] if named else None
+    return (named["id"], named["commit"]) if named else (None, None)
 
 
 def data_name(run: Run) -> str:
@@ -163,11 +135,11 @@ def data_name(run: Run) -> str:
 def eval_results_file(run: Run) -> dict[str, list]:
     """Test results in the form that a benchmark's page on the Hub collects: file name -> content. Only for data that
     are on the Hub, since a result belongs to a data set there, and for all of their test split."""
-    metric, dataset = run.metrics["metric"], hub_dataset(run)
+    metric, (dataset, commit) = run.metrics["metric"], hub_source(run)
     part = run.settings["data"].get("num_test_examples") is not None
     if dataset is None or run.split != "test" or metric not in run.scores or part:
         return {}
-    commit, labels = hub_commit(run), run.metrics.get("train_examples")
+    labels = run.metrics.get("train_examples")
     arm = (run.compared_as or run.settings["model"]["arch"], run.settings["run"].get("init"))
     notes = [f"test {metric}", f"{labels:,} labels" if labels else "", f"arm {' '.join(filter(None, arm))}"]
     entry = EvalResultEntry(
@@ -185,77 +157,26 @@ def rounded(score: float) -> float:
     return round(float(score), 6)
 
 
-def card_fields(run: Run, config, repo_id: str, pictures: list[str]) -> dict[str, Any]:
-    """What the template is filled with."""
-    settings, metrics, head = run.settings, run.metrics, head_of(config)
-    task, arch = settings["data"]["task"], settings["model"]["arch"]
-    section = settings["pretrain" if run.phase == "pretrain" else "finetune"]
-    unused = "num_train_epochs" if section.get("max_steps") else "max_steps"  # steps win
-    pretraining = run.pretraining["pretrain"] if run.pretraining else section if run.phase == "pretrain" else None
-    from_spt = self_pretrained(run)
-    about = describe_data(run)
-    splits = run.data.get("splits", {})
+def run_fields(run: Run, head: str) -> dict[str, Any]:
+    """What the template says of a run."""
+    task = run.settings["data"]["task"]
+    own = run.settings["pretrain" if run.phase == "pretrain" else "finetune"]
+    unused = "num_train_epochs" if own.get("max_steps") else "max_steps"  # steps win
     return {
-        "conversion": None,
-        "model_name": repo_id.split("/")[-1],
-        "summary": summary(run, head, NAMES.get(arch, arch)),
-        **described(config, NAMES.get(arch, arch), metrics.get("num_parameters", 0)),
+        "run": run,
+        "head": head,
         "task": data_name(run),
         "task_summary": TASKS[task].summary if task in TASKS and task != "own-data" else "",
-        "training": {"pretrain": "self-pretraining", "finetune": "fine-tuning"}[run.phase]
-        + (" after self-pretraining" if from_spt else f" {beginning(run)}" if run.phase == "finetune" else ""),
-        "spt": objective(pretraining, about["mask_ratio"])
-        if pretraining
-        else "yes; its settings were not kept"
-        if from_spt
-        else "",
+        "self_pretrained": str(run.settings["run"].get("init")).startswith("spt"),
+        "pretraining": own if run.phase == "pretrain" else run.pretraining and run.pretraining["pretrain"],
         "scores": {name: shown(value, name) for name, value in run.scores.items()},
-        "split": run.split,
-        "num_examples": splits.get(run.split, {}).get("num_examples", "?"),
-        "metric": metrics["metric"],
-        "best_step": metrics.get("best_step"),
-        "steps": metrics.get("steps"),
-        "seed": settings["run"].get("seed"),
-        "compared": "that this run was an arm of" if run.phase == "finetune" else "that went on from this run",
-        "compared_by": run.compared_by,
         "comparison": comparable_rows(run),
         "scarcity": label_scarcity(run),
-        "pictures": pictures,
-        "data_source": about["source"],
-        "data_license": about["license"],
-        "data_note": about["note"],
-        "splits": splits,
-        "has_pretraining": run.pretraining is not None,
+        "data": describe_data(run),
         "commands": commands(run),
-        "command": f"hf-longseq finetune --init_from {repo_id} --data rows.csv --output_dir classifier"
-        if run.phase == "pretrain"
-        else "",
-        "recipe": {name: section[name] for name in SETTINGS if section.get(name) is not None and name != unused},
-        "compute": compute(run),
+        "recipe": {name: own[name] for name in SETTINGS if own.get(name) is not None and name != unused},
         "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
         "environment": dict.fromkeys(("hf_longseq", "commit", "torch", "transformers"), "") | run.environment,
-        "limits": limits(run, config, head),
-    }
-
-
-def described(config, arch: str, num_parameters: int) -> dict[str, Any]:
-    """Rows of the first table that the configuration determines."""
-    trunk = getattr(config, "backbone_config", None)
-    both_ways = config.bidirectional or (trunk is not None and not looks_back_only(trunk))
-    norm = (
-        f"{config.norm_position}-norm ({config.norm})" if trunk is None else f"around transformers' {trunk.model_type}"
-    )
-    return {
-        "architecture": (
-            f"{arch}, {config.num_hidden_layers} layers of {config.hidden_size} channels, "
-            f"{'bidirectional' if both_ways else 'causal'}, {norm}"
-        ),
-        "num_parameters": num_parameters,
-        "input_kind": (
-            f"token ids, vocabulary of {config.vocab_size}"
-            if config.input_type == "tokens"
-            else f"real values, {config.num_channels} channel{'s' if config.num_channels > 1 else ''} per position"
-        ),
     }
 
 
@@ -295,36 +216,6 @@ def label_scarcity(run: Run) -> dict[str, Any] | None:
     return {"inits": inits, "rows": [(count, [cells.get((count, init), "-") for init in inits]) for count in counts]}
 
 
-def self_pretrained(run: Run) -> bool:
-    """Whether the run is an arm that began with self-pretraining: `spt`, `spt-masked`, ..."""
-    return str(run.settings["run"].get("init")).startswith("spt")
-
-
-def beginning(run: Run) -> str:
-    """What a run without self-pretraining starts from."""
-    return "from pretrained weights" if run.settings["run"].get("init") == "pretrained" else "from scratch"
-
-
-def summary(run: Run, head: str, arch: str) -> str:
-    """One paragraph: what this is."""
-    task = data_name(run)
-    if run.phase == "pretrain":
-        return (
-            f"{arch}, self-pretrained on the inputs of {task}, without labels, by hf-longseq. It opens under its own "
-            "head, as a base model, and as a classifier with a new head to be fine-tuned."
-        )
-    start = "after self-pretraining on the same data" if self_pretrained(run) else beginning(run)
-    return f"{arch}, trained for {task} {start}, by hf-longseq."
-
-
-def objective(section: dict[str, Any], task_ratio: float | None) -> str:
-    """The objective of pretraining in words; without a ratio of its own it used the task's."""
-    if section.get("objective") == "causal":
-        return "predicting the next input" + (" and the previous one" if section.get("both_directions") else "")
-    ratio = section.get("mask_ratio") or task_ratio
-    return f"restoring masked inputs, mask ratio {ratio if ratio is not None else 'of the task'}"
-
-
 def describe_data(run: Run) -> dict[str, Any]:
     """Source, licence, note and mask ratio of the task, as recorded with the run or as an embedded task says."""
     found = {name: run.data.get(name) for name in ("source", "license", "note", "mask_ratio")}
@@ -352,33 +243,3 @@ def commands(run: Run) -> str:
         first = f"hf-longseq pretrain --recipe pretraining.yaml --seed {own} --output_dir pretrained\n"
     options = f"--init_from pretrained --seed {seed} --output_dir classifier"
     return f"{first}hf-longseq finetune --recipe resolved.yaml {options}"
-
-
-def compute(run: Run) -> str:
-    """How long training took, each phase by its name."""
-    phase = "self-pretraining" if run.phase == "pretrain" else "fine-tuning"
-    if run.phase == "finetune" and not self_pretrained(run):
-        phase = "training from scratch"
-    before = f"{run.pretraining_seconds} seconds of self-pretraining and " if run.pretraining_seconds else ""
-    return f"{before}{run.metrics.get('wall_seconds')} seconds of {phase}"
-
-
-def limits(run: Run, config, head: str) -> list[str]:
-    """What a user must not expect."""
-    found = [f"Trained on {data_name(run)} alone: nothing is known about other data, lengths or noise."]
-    if run.metrics.get("steps", 0) < 100:
-        found.append(f"Trained for {run.metrics.get('steps')} steps only: this is a trial, not a result.")
-    if head == "ForSequenceClassification":
-        found.append("Predictions are not calibrated, and inputs of no known class are classified all the same.")
-    elif head == "ForTokenClassification":
-        found.append("Scores are not calibrated, and every position is labelled, whatever the input is.")
-    else:
-        found.append("It restores inputs; it classifies nothing before it is fine-tuned.")
-    return found + bidirectional_limit(config)
-
-
-def bidirectional_limit(config) -> list[str]:
-    """What follows from reading in both directions."""
-    return ["Bidirectional: it needs the whole sequence and can neither stream nor generate."] * bool(
-        config.bidirectional
-    )

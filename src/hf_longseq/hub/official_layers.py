@@ -32,20 +32,20 @@ class Block:
     @property
     def hidden_size(self) -> int:
         """H."""
-        weight = self.mixer.tensors.get("output_linear.weight", self.mixer.tensors.get("linears.0.weight"))
-        return weight.shape[1]
+        weight = "q_proj.weight" if self.mixer.kind == "attention" else "output_projection.weight"
+        return self.mixer.tensors[weight].shape[1]
 
     @property
     def rotary(self) -> bool:
         """Whether the attention keeps rotary frequencies."""
-        return "rope.freqs" in self.mixer.tensors
+        return "frequencies" in self.mixer.tensors
 
     def fields(self, options) -> dict[str, Any]:
         """Fields of the configuration that the tensors of this block determine."""
         tensors, kind = self.mixer.tensors, self.mixer.kind
         found: dict[str, Any] = {}
         if self.feed_forward is not None:
-            found["intermediate_size"] = len(self.feed_forward.tensors["up.weight"])
+            found["intermediate_size"] = len(self.feed_forward.tensors["up_proj.weight"])
             found["hidden_act"] = options.activation or "gelu"
         elif kind == "attention":
             raise HfLongSeqError(
@@ -65,16 +65,16 @@ class Block:
             )
         found["bidirectional"] = self.directions == 2
         if kind == "dlr":
-            return found | {"state_size": tensors["kernel.Lambda_im"].numel()}
-        copies, pairs = tensors["kernel.w_imag" if kind == "s4" else "kernel.A_imag"].shape
+            return found | {"state_size": len(tensors["mode_frequency"])}
+        copies, pairs = tensors["A_imag"].shape
         found |= {"state_size": 2 * pairs, "num_ssm": None if copies == self.hidden_size else copies}
         return found | {"kernel": "dplr" if kind == "s4" else "diagonal"}
 
     @property
     def directions(self) -> int:
         """D, of a state-space layer: 2 if it is bidirectional."""
-        readout = self.mixer.tensors["kernel.W" if self.mixer.kind == "dlr" else "kernel.C"]
-        skip = self.mixer.tensors["D"].reshape(-1, self.hidden_size)
+        readout = self.mixer.tensors["mode_weight_W" if self.mixer.kind == "dlr" else "output_C"]
+        skip = self.mixer.tensors["skip_D"].reshape(-1, self.hidden_size)
         if readout.ndim != 4 or len(readout) not in (1, 2) or len(skip) != 1:
             raise HfLongSeqError(
                 "the checkpoint's kernels have several heads per channel, ours one or two directions: it cannot be "
@@ -86,7 +86,7 @@ class Block:
         heads, width = options.num_attention_heads, self.hidden_size
         found: dict[str, Any] = {"bidirectional": not options.causal}
         if self.rotary:
-            frequencies = self.mixer.tensors["rope.freqs"].double().flatten()
+            frequencies = self.mixer.tensors["frequencies"].double()
             head_size = 2 * len(frequencies)
             if width % head_size or heads not in (None, width // head_size):
                 raise HfLongSeqError(
@@ -142,11 +142,7 @@ def translate_block(block: Block, first: Block, index: int) -> tuple[Tensors, di
         if again != fields:
             raise HfLongSeqError(f"the checkpoint's block {index} has two kinds of norm: it cannot be converted.")
         ours |= {f"feed_forward_norm.{name}": tensor for name, tensor in translated.items()}
-        for place in ("up", "down"):
-            weight = block.feed_forward.tensors[f"{place}.weight"]
-            bias = block.feed_forward.tensors.get(f"{place}.bias", torch.zeros(len(weight)))
-            ours |= {f"feed_forward.{place}_proj.weight": _matrix(weight)}
-            ours |= {f"feed_forward.{place}_proj.bias": bias.flatten()}
+        ours |= {f"feed_forward.{name}": tensor for name, tensor in block.feed_forward.tensors.items()}
     return ours, fields
 
 
@@ -169,45 +165,16 @@ def translate_norm(tensors: Tensors, width: int, where: str) -> tuple[Tensors, d
 
 
 def _mixer(block: Block) -> Tensors:
-    tensors = block.mixer.tensors
-    if block.mixer.kind == "attention":
-        ours = {}
-        for number, name in enumerate(("q_proj", "k_proj", "v_proj", "o_proj")):
-            weight = tensors[f"linears.{number}.weight"]
-            ours[f"{name}.weight"] = weight
-            ours[f"{name}.bias"] = tensors.get(f"linears.{number}.bias", torch.zeros(len(weight)))
-        return ours
-    width = block.hidden_size
-    weight = _matrix(tensors["output_linear.weight"])
-    if len(weight) != 2 * width:
+    ours, width = dict(block.mixer.tensors), block.hidden_size
+    length = int(ours.pop("length", torch.tensor(0)))
+    ours.pop("frequencies", None)
+    if block.mixer.kind in STATE_SPACE and len(ours["output_projection.weight"]) != 2 * width:
         raise HfLongSeqError(
-            f"the checkpoint's output layers have {len(weight)} outputs for {width} channels, so they are not gated "
-            "by GLU: it cannot be converted."
+            f"the checkpoint's output layers have {len(ours['output_projection.weight'])} outputs for {width} "
+            "channels, so they are not gated by GLU: it cannot be converted."
         )
-    ours = {
-        "skip_D": tensors["D"].flatten(),
-        "output_projection.weight": weight,
-        "output_projection.bias": tensors["output_linear.bias"].flatten(),
-    }
-    if block.mixer.kind == "dlr":
-        return ours | {
-            "mode_decay_root": tensors["kernel.Lambda_log_neg_re"].flatten(),
-            "mode_frequency": tensors["kernel.Lambda_im"].flatten(),
-            "mode_weight_W": tensors["kernel.W"],
-        }
-    dplr = block.mixer.kind == "s4"
-    ours |= {
-        "log_dt": tensors["kernel.log_dt"].flatten(),
-        "log_neg_A_real": tensors["kernel.inv_w_real" if dplr else "kernel.inv_A_real"],
-        "A_imag": tensors["kernel.w_imag" if dplr else "kernel.A_imag"],
-        "input_B": _rank_one(tensors["kernel.B"]),
-        "output_C": tensors["kernel.C"],
-    }
-    if dplr:
-        ours["low_rank_P"] = _rank_one(tensors["kernel.P"])
-        length = int(tensors.get("kernel.L", torch.tensor(0)))
-        if length > 0:
-            ours["output_C"] = true_readout(ours, length)
+    if block.mixer.kind == "s4" and length > 0:
+        ours["output_C"] = true_readout(ours, length)
     return ours
 
 
@@ -233,20 +200,3 @@ def true_readout(ours: Tensors, length: int) -> torch.Tensor:
         solved.append(torch.linalg.solve(remainder_HNN.mT, stored_DHN[..., None])[..., 0])
     c_DHn = torch.cat(solved, dim=1)[..., : c_DHn.shape[-1]]
     return torch.view_as_real(c_DHn.resolve_conj().contiguous()).float()
-
-
-def _rank_one(tensor: torch.Tensor) -> torch.Tensor:
-    """(1, S, n, 2) or (S, n, 2) to (S, n, 2)."""
-    if tensor.ndim == 4 and len(tensor) == 1:
-        tensor = tensor[0]
-    if tensor.ndim != 3:
-        raise HfLongSeqError(
-            f"the checkpoint has a low-rank factor or input of shape {tuple(tensor.shape)}, ours has rank one: it "
-            "cannot be converted."
-        )
-    return tensor
-
-
-def _matrix(tensor: torch.Tensor) -> torch.Tensor:
-    """The weight of a dense layer; one that was written as a convolution of length one has a third axis."""
-    return tensor[..., 0] if tensor.ndim == 3 and tensor.shape[-1] == 1 else tensor

@@ -9,7 +9,7 @@
     [prefix.]decoder[.N].output_transform[.N].*        linear head or two-layer perceptron, per position or pooled
     [prefix.]decoder[.N].retrieval.classifier.N.*      head for pairs of documents
 
-`take_apart` sorts the tensors and infers every size; nothing here depends on our own model classes.
+`take_apart` sorts the tensors and gives those of layers our names; nothing here depends on our own model classes.
 """
 
 import re
@@ -34,7 +34,7 @@ FEED_FORWARD = re.compile(r"^ff\.(?P<place>\d+)(?:\.0)?\.(?P<leaf>weight|bias)$"
 
 @dataclass
 class Layer:
-    """One layer of the backbone: `kind` is "s4", "s4d", "dlr", "attention" or "feed-forward"."""
+    """One layer of the backbone: `kind` is a key of `NAMES`, and `tensors` have our names."""
 
     kind: str
     tensors: Tensors
@@ -169,13 +169,13 @@ def _layers(tensors: Tensors) -> list[Layer]:
             "checkpoint."
         )
     return [
-        Layer(_kind(index, inner[index]), _renamed(inner[index]), _norm(norms.get(index, {}), f"layers.{index}.norm"))
+        _layer(index, _one_spelling(inner[index]), _norm(norms.get(index, {}), f"layers.{index}.norm"))
         for index in range(len(inner))
     ]
 
 
-def _renamed(tensors: Tensors) -> Tensors:
-    """One spelling for all: `kernel.kernel.X` and `kernel.X`, `ff.0.0.X` and `ff.0.X`, `output_linear.0.X` alike."""
+def _one_spelling(tensors: Tensors) -> Tensors:
+    """`kernel.kernel.X` and `kernel.X`, `ff.0.0.X` and `ff.0.X`, `output_linear.0.X` and `output_linear.X` alike."""
     places = sorted({int(match["place"]) for name in tensors if (match := FEED_FORWARD.match(name))})
     renamed = {}
     for name, tensor in tensors.items():
@@ -186,41 +186,63 @@ def _renamed(tensors: Tensors) -> Tensors:
     return renamed
 
 
-EXPECTED = {
-    "s4": {"kernel." + x for x in ("C", "B", "P", "log_dt", "inv_w_real", "w_imag", "L")},
-    "s4d": {"kernel." + x for x in ("C", "B", "log_dt", "inv_A_real", "A_imag", "L")},
-    "dlr": {"kernel." + x for x in ("W", "Lambda_im", "Lambda_log_neg_re")},
-    "attention": {f"linears.{n}.{leaf}" for n in range(4) for leaf in ("weight", "bias")} | {"rope.freqs"},
-    "feed-forward": {f"{place}.{leaf}" for place in ("up", "down") for leaf in ("weight", "bias")},
+LEAVES = ("weight", "bias")
+GATED = {"D": "skip_D", **{f"output_linear.{leaf}": f"output_projection.{leaf}" for leaf in LEAVES}}
+KERNEL = {"kernel.C": "output_C", "kernel.B": "input_B", "kernel.log_dt": "log_dt", "kernel.L": "length", **GATED}
+# Official names in a layer of each kind, and ours. No other kind has the first.
+NAMES = {
+    "s4": {"kernel.inv_w_real": "log_neg_A_real", "kernel.w_imag": "A_imag", "kernel.P": "low_rank_P", **KERNEL},
+    "s4d": {"kernel.inv_A_real": "log_neg_A_real", "kernel.A_imag": "A_imag", **KERNEL},
+    "dlr": {
+        "kernel.Lambda_log_neg_re": "mode_decay_root",
+        "kernel.Lambda_im": "mode_frequency",
+        "kernel.W": "mode_weight_W",
+        **GATED,
+    },
+    "attention": {f"linears.{n}.{leaf}": f"{x}_proj.{leaf}" for n, x in enumerate("qkvo") for leaf in LEAVES}
+    | {"rope.freqs": "frequencies"},
+    "feed-forward": {f"{place}.{leaf}": f"{place}_proj.{leaf}" for place in ("up", "down") for leaf in LEAVES},
 }
 STATE_SPACE = ("s4", "s4d", "dlr")
-OPTIONAL = {"kernel.L", "rope.freqs", *(f"linears.{n}.bias" for n in range(4)), "up.bias", "down.bias"}
+OPTIONAL = {"length", "frequencies", *(f"{place}_proj.bias" for place in ("q", "k", "v", "o", "up", "down"))}
+FLAT = {"skip_D", "log_dt", "mode_decay_root", "mode_frequency", "output_projection.bias", *OPTIONAL}
 
 
-def _kind(index: int, tensors: Tensors) -> str:
-    names = set(_renamed(tensors))
-    signs = {
-        "kernel.inv_w_real": "s4",
-        "kernel.inv_A_real": "s4d",
-        "kernel.Lambda_log_neg_re": "dlr",
-        "linears.0.weight": "attention",
-        "up.weight": "feed-forward",
-    }
-    kind = next((kind for sign, kind in signs.items() if sign in names), None)
-    if kind is None:
-        _refuse_keys([f"layers.{index}.layer.{name}" for name in tensors])
-    expected = EXPECTED[kind]
-    if kind in STATE_SPACE:
-        expected = expected | {"D", "output_linear.weight", "output_linear.bias"}
-    if names - expected:
-        _refuse_keys([f"layers.{index}.layer.{name}" for name in sorted(names - expected)])
-    lacking = sorted(expected - names - OPTIONAL)
+def _layer(index: int, tensors: Tensors, norm: Tensors) -> Layer:
+    kind = next((kind for kind, names in NAMES.items() if next(iter(names)) in tensors), None)
+    names = NAMES.get(kind, {})
+    if unknown := sorted(set(tensors) - set(names)):
+        _refuse_keys([f"layers.{index}.layer.{name}" for name in unknown])
+    lacking = sorted(name for name, ours in names.items() if name not in tensors and ours not in OPTIONAL)
     if lacking:
         raise HfLongSeqError(
             f"the checkpoint's layer {index} lacks {lacking[0]}, so it is no {kind} layer of the official layout: "
             "give a complete checkpoint."
         )
-    return kind
+    ours = {names[name]: _in_our_shape(names[name], tensor) for name, tensor in tensors.items()}
+    for place in OPTIONAL & set(names.values()):
+        if place.endswith("bias"):
+            ours.setdefault(place, torch.zeros(len(ours[place.replace("bias", "weight")])))
+    return Layer(kind, ours, norm)
+
+
+def _in_our_shape(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """Vectors flat; a dense layer that was written as a convolution of length one without its third axis; inputs and
+    low-rank factors (1, S, n, 2) as (S, n, 2)."""
+    if name in FLAT:
+        return tensor.flatten()
+    if name.endswith("weight") and tensor.ndim == 3 and tensor.shape[-1] == 1:
+        return tensor[..., 0]
+    if name not in ("input_B", "low_rank_P"):
+        return tensor
+    if tensor.ndim == 4 and len(tensor) == 1:
+        tensor = tensor[0]
+    if tensor.ndim != 3:
+        raise HfLongSeqError(
+            f"the checkpoint has a low-rank factor or input of shape {tuple(tensor.shape)}, ours has rank one: it "
+            "cannot be converted."
+        )
+    return tensor
 
 
 def _norm(tensors: Tensors, where: str) -> Tensors:

@@ -7,10 +7,12 @@ with their code, records are cleaned, nothing else is copied. It goes up in a si
 a whole model or none, and publishing again changes what has changed.
 """
 
+import functools
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,18 @@ from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import pictures
 from hf_longseq.hub.check import check_folder
-from hf_longseq.hub.converted_folder import CONVERSION, Converted, read_converted
-from hf_longseq.hub.model_card import eval_results_file, head_of, render_card, render_converted_card
-from hf_longseq.hub.records import PROCESSOR_FILES, Run, fit_together, read_run, refuse_secrets, without_paths
+from hf_longseq.hub.model_card import eval_results_file, head_of, render_card
+from hf_longseq.hub.records import (
+    CONVERSION,
+    PROCESSOR_FILES,
+    Converted,
+    Run,
+    fit_together,
+    read_converted,
+    read_run,
+    refuse_secrets,
+    without_paths,
+)
 from hf_longseq.hub.repository import (
     add_to_collection,
     check_name,
@@ -102,37 +113,70 @@ def publish(
     Raises:
         HfLongSeqError: If the run, the name, the token or the server does not allow it; the repository is unchanged.
     """
-    check_name(repo_id)
-    if output_dir is not None:
-        check_place(Path(output_dir))
     with fit_together(Path(run)):
         records = read_converted(run) or read_run(run)
-    api = HfApi(token=token)
-    owner = None if dry_run else sign_in(api)
+    place = Destination.of(repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / repo_id.split("/")[-1]
-        full_name = repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}"
-        source, code = build_folder(records, folder, full_name, license)
-        refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
-        check_folder(folder, source, full_name, code.here(full_name, folder))
+        source, code = build_folder(records, folder, place.repo_id, license)
+        check_folder(folder, source, place.repo_id, code.here(place.repo_id, folder))
+        what = "converted" if isinstance(records, Converted) else records.settings["data"]["task"]
+        usage = _usage(place.repo_id, head_of(source.config), revision)
+        kind = source.config.model_type
+        refuse = functools.partial(refuse_other_architecture, place.api, place.repo_id, revision, kind)
+        done = place.take(folder, f"Publish {what} model", usage, refuse)
+    if collection is not None and not dry_run:
+        state = f"was not made; {done.url} is published"
+        with said_in_one_sentence(f"the collection {collection!r}", place.api, state):
+            add_to_collection(place.api, collection, place.repo_id, private)
+    return done
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A repository, and what is asked of it; the fields are those of `publish`."""
+
+    api: HfApi
+    repo_id: str
+    private: bool
+    dry_run: bool
+    output_dir: str | os.PathLike | None
+    revision: str | None = None
+    kind: str = "model"
+
+    @classmethod
+    def of(cls, repo_id: str, token: str | None, **options: Any) -> "Destination":
+        """Raise for a name, token or `output_dir` that will not do, before anything is built."""
+        check_name(repo_id)
+        if options["output_dir"] is not None:
+            check_place(Path(options["output_dir"]))
+        api = HfApi(token=token)
+        owner = None if options["dry_run"] else sign_in(api)
+        return cls(api, repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}", **options)
+
+    def take(
+        self,
+        folder: Path,
+        message: str,
+        usage: str,
+        refuse: Callable[[list[str]], None] = lambda present: None,
+        stale: tuple[str, ...] = (".py", ".safetensors"),
+    ) -> Publication:
+        """Commit a built folder in one piece, unless it holds secrets or `refuse` raises for the files there."""
+        refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
-        if output_dir is not None:
-            keep(folder, Path(output_dir))
-        usage = _usage(full_name, head_of(source.config), revision)
-        if dry_run:
-            return Publication(full_name, None, None, files, usage)
-        with said_in_one_sentence(full_name, api) as told:
-            url = make_repository(api, full_name, private, told)
-            if revision is not None:
-                make_branch(api, full_name, revision, told)
-            present = files_of(api, full_name, revision)
-            refuse_other_architecture(api, full_name, revision, source.config.model_type, present)
-            what = "converted" if isinstance(records, Converted) else records.settings["data"]["task"]
-            commit = upload(api, folder, full_name, revision, f"Publish {what} model", present)
-        if collection is not None:
-            with said_in_one_sentence(f"the collection {collection!r}", api, f"was not made; {url} is published"):
-                add_to_collection(api, collection, full_name, private)
-    return Publication(full_name, url, commit, files, usage)
+        if self.output_dir is not None:
+            keep(folder, Path(self.output_dir))
+        if self.dry_run:
+            return Publication(self.repo_id, None, None, files, usage)
+        with said_in_one_sentence(self.repo_id, self.api) as told:
+            url = make_repository(self.api, self.repo_id, self.private, told, self.kind)
+            if self.revision is not None:
+                make_branch(self.api, self.repo_id, self.revision, told, self.kind)
+            present = files_of(self.api, self.repo_id, self.revision, self.kind)
+            refuse(present)
+            commit = upload(self.api, folder, self.repo_id, self.revision, message, present, stale, self.kind)
+        return Publication(self.repo_id, url, commit, files, usage)
 
 
 def refresh_code(
@@ -149,13 +193,11 @@ def refresh_code(
     Raises:
         HfLongSeqError: If the repository is not ours, or its weights do not open with this package's code.
     """
-    check_name(repo_id)
-    api = HfApi(token=token)
-    owner = sign_in(api)
-    full_name = repo_id if "/" in repo_id else f"{owner}/{repo_id}"
+    place = Destination.of(repo_id, token, private=False, revision=revision, dry_run=False, output_dir=None)
+    full_name = place.repo_id
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "repository"
-        with said_in_one_sentence(full_name, api):
+        with said_in_one_sentence(full_name, place.api):
             snapshot_download(
                 full_name,
                 revision=revision,
@@ -174,17 +216,10 @@ def refresh_code(
                     shutil.copyfile(path, folder / path.name)
         copy_processor_code(folder)
         check_folder(folder, source, full_name)
-        code = {path.name for path in folder.iterdir()} - before | {"config.json"}
         for name in before - {"config.json"}:
             (folder / name).unlink()
         usage = _usage(full_name, head_of(source.config), revision)
-        files = tuple(sorted(code))
-        if dry_run:
-            return Publication(full_name, None, None, files, usage)
-        with said_in_one_sentence(full_name, api):
-            present = files_of(api, full_name, revision)
-            commit = upload(api, folder, full_name, revision, "Refresh the model code", present, stale=(".py",))
-        return Publication(full_name, f"{api.endpoint}/{full_name}", commit, files, usage)
+        return replace(place, dry_run=dry_run).take(folder, "Refresh the model code", usage, stale=(".py",))
 
 
 def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str) -> tuple[Any, Snippets]:
@@ -207,7 +242,9 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
             run_folder.write_json(folder / CONVERSION, run.record)
             has_classifier = run.record.get("classifier") is True
             code = snippets(source.config, head, repo_id, folder, classifier=has_classifier)
-            card = render_converted_card(run, source, repo_id, license, pictures.draw(None, source, folder), code)
+            drawn = pictures.draw(None, source, folder)
+            size = source.num_parameters()
+            card = render_card(run, source.config, repo_id, license, drawn, code, num_parameters=size)
         else:
             task, given = run.settings["data"]["task"], run.settings["data"]
             example, label = real_example(task, given, folder)

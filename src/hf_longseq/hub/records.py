@@ -1,9 +1,11 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A finished run as publishing sees it: its records, cleared of what belongs to the machine it ran on."""
+"""A finished run, or a folder that `convert` made, as publishing sees it: its records, cleared of what belongs to the
+machine it was made on."""
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +29,7 @@ PROCESSOR_FILES = (
     "processor_config.json",
     "feature_extractor_config.json",
 )
+CONVERSION = "conversion.json"
 ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
 # Fields that say where something lay on this machine, and nothing else.
 LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
@@ -37,13 +40,9 @@ class Run:
     """A finished run of `pretrain` or `finetune`.
 
     Args:
-        folder: Where it is.
-        settings: `resolved.yaml`, without local paths.
+        settings, metrics, data, environment: As recorded, without local paths.
         pretraining: The settings of the run whose weights it started from, if that run is still there.
-        metrics, data, environment: As recorded, without local paths.
-        history: Loss and validation metrics over the steps.
-        comparison: Rows of the comparison that it was an arm of; empty if there was none.
-        compared_by: The metric of those rows.
+        comparison: Rows of the comparison that it was an arm of, and `compared_by` their metric.
         compared_as: Name of its architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
         pretraining_seconds: What the run that it started from took, if that is still there.
     """
@@ -74,6 +73,26 @@ class Run:
     def scores(self) -> dict[str, float]:
         """Metrics of that split, without how many positions they are of."""
         return {name: value for name, value in self.metrics[self.split].items() if name != "scored_positions"}
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Weights that came from elsewhere; the record is `conversion.json`."""
+
+    folder: Path
+    record: dict[str, Any]
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the conversion."""
+        words = ["hf-longseq", "convert", self.record["source"], "--output_dir", "converted"]
+        for name, value in self.record.get("options", {}).items():
+            words += [f"--{name}"] if value is True and name == "causal" else [f"--{name}", _word(value)]
+        return shlex.join(words)
+
+
+def _word(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def read_run(folder: str | os.PathLike) -> Run:
@@ -116,6 +135,26 @@ def read_run(folder: str | os.PathLike) -> Run:
         compared_as=_public(arch),
         pretraining_seconds=_record(start, run_folder.METRICS).get("wall_seconds") if start else None,
     )
+
+
+def read_converted(folder: str | os.PathLike) -> Converted | None:
+    """The record of a converted folder; None for a folder that no conversion made, or that is a run by now.
+
+    Raises:
+        HfLongSeqError: If the record is damaged, or the folder holds a link out of it.
+    """
+    folder = Path(folder)
+    if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
+        return None
+    run_folder.refuse_links(folder)
+    try:
+        record = _public(run_folder.read_json(folder / CONVERSION))
+        damaged = not all(isinstance(record[name], str) for name in ("source", "sha256"))
+    except (ValueError, KeyError, TypeError):
+        damaged = True
+    if damaged:
+        raise HfLongSeqError(f"{folder / CONVERSION} is damaged: convert the checkpoint again.")
+    return Converted(folder, record)
 
 
 @contextmanager

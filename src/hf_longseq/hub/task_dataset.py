@@ -10,6 +10,7 @@ import importlib
 import inspect
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, DatasetInfo, Features
 from datasets.info import DatasetInfosDict
-from huggingface_hub import DatasetCard, DatasetCardData, HfApi, get_token
+from huggingface_hub import DatasetCard, DatasetCardData, HfApi
 
 from hf_longseq.data import genomes
 from hf_longseq.data.published import (
@@ -36,18 +37,8 @@ from hf_longseq.data.published import (
 from hf_longseq.data.task import EMBEDDED, TASKS, TaskSpec, describe_task, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
-from hf_longseq.hub.publish import Publication, check_place, keep
-from hf_longseq.hub.records import refuse_secrets
-from hf_longseq.hub.repository import (
-    check_name,
-    files_of,
-    is_new_branch,
-    make_branch,
-    make_repository,
-    said_in_one_sentence,
-    sign_in,
-    upload,
-)
+from hf_longseq.hub.publish import Destination, Publication
+from hf_longseq.hub.repository import is_new_branch
 from hf_longseq.training import run_folder
 from hf_longseq.version import __version__
 
@@ -92,37 +83,26 @@ def publish_task(
         HfLongSeqError: If the licence, the name, the token, what the repository holds or the server does not allow
             it; the repository is unchanged.
     """
-    check_name(repo_id)
-    described = describe_task(name) if name in TASKS else None
     if name == "own-data":
         raise HfLongSeqError("own-data is what you brought: publish it with `push_to_hub` of the library datasets.")
-    if described is not None:
-        check_license(described)
-    if output_dir is not None:
-        check_place(Path(output_dir))
-    api = HfApi(token=token)
-    owner = None if dry_run else sign_in(api)
-    full_name = repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}"
+    if name in TASKS:
+        check_license(describe_task(name))
+    place = Destination.of(
+        repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir, kind="dataset"
+    )
     splits, spec = load_task(name, **(options or {}))
     check_license(spec)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "task"
-        record = build_task_folder(name, splits, spec, options or {}, folder, full_name)
-        refuse_secrets(folder, tuple(filter(None, (token, get_token()))))
-        files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
-        if output_dir is not None:
-            keep(folder, Path(output_dir))
-        if dry_run:
-            return Publication(full_name, None, None, files, usage(name, full_name, revision))
-        with said_in_one_sentence(full_name, api) as told:
-            url = make_repository(api, full_name, private, told, "dataset")
-            if revision is not None:
-                make_branch(api, full_name, revision, told, "dataset")
-            present = files_of(api, full_name, revision, "dataset")
-            refuse_other_content(api, full_name, revision, record, present)
-            message, stale = f"Publish {name} task", (".parquet",)
-            commit = upload(api, folder, full_name, revision, message, present, stale, "dataset")
-    return Publication(full_name, url, commit, files, usage(name, full_name, commit))
+        record = build_task_folder(name, splits, spec, options or {}, folder, place.repo_id)
+        done = place.take(
+            folder,
+            f"Publish {name} task",
+            usage(name, place.repo_id, revision),
+            lambda present: refuse_other_content(place.api, place.repo_id, revision, record, present),
+            stale=(".parquet",),
+        )
+    return done if dry_run else replace(done, usage=usage(name, place.repo_id, done.commit))
 
 
 def check_license(spec: TaskSpec) -> str:
