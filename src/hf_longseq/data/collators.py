@@ -210,62 +210,46 @@ class DataCollatorWithLongPadding(_Collator):
             batch[name] = self._stack(sequences, self.pad_token_id if name.startswith("input_ids") else 0.0)
             batch["attention_mask_2" if name.endswith("_2") else "attention_mask"] = self._stack(masks, 0)
         if rows[0].get("labels") is not None:
-            batch["labels"] = self._position_labels(rows, masks) if self.per_position else self._labels(rows)
+            batch["labels"] = self._labels(rows, masks)
         return batch
 
-    def _position_labels(self, rows: list[dict], masks: list[np.ndarray]) -> torch.Tensor:
-        """Labels of every position, -100 where none is scored."""
-        columns = []
-        for index, (row, mask) in enumerate(zip(rows, masks, strict=True)):
-            labels = np.asarray(row["labels"])
-            if labels.shape[:1] != mask.shape:
+    def _labels(self, rows: list[dict], masks: list[np.ndarray]) -> torch.Tensor:
+        """Labels of the rows, or of their positions with -100 where none is scored."""
+        every = [np.asarray(row["labels"]) for row in rows]
+        of_type = "single_label_classification" if np.result_type(*every).kind in "iub" else "regression"
+        are_classes = (self.problem_type or of_type) == "single_label_classification"
+        for index, (labels, mask) in enumerate(zip(every, masks, strict=True)):
+            where = f"labels of example {index} in the batch"
+            if self.per_position and labels.shape[:1] != mask.shape:
                 raise HfLongSeqError(
-                    f"labels of example {index} in the batch have shape {labels.shape} for {len(mask)} steps: give "
-                    f"one label per step, {IGNORE} where none is to be scored."
+                    f"{where} have shape {labels.shape} for {len(mask)} steps: give one per step, {IGNORE} where "
+                    "none is to be scored."
                 )
-            if self._are_classes(labels):
-                kept = labels != IGNORE
-                labels = labels.astype(np.int64)
-                self._check_classes(labels[kept], example=index)
-            else:
-                labels = np.nan_to_num(labels.astype(np.float32), nan=IGNORE)
-            valid = mask == 1 if labels.ndim == 1 else mask[:, None] == 1
-            columns.append(np.where(valid, labels, labels.dtype.type(IGNORE)))
-        return self._stack(columns, IGNORE)
+            if are_classes:
+                self._check_classes(labels, where)
+            elif not self.per_position and not np.isfinite(labels).all():
+                raise HfLongSeqError(f"{where} is {labels}: remove rows without target.")
+            labels = labels.astype(np.int64) if are_classes else np.nan_to_num(labels.astype(np.float32), nan=IGNORE)
+            if self.per_position:
+                valid = np.reshape(mask == 1, (-1, *[1] * (labels.ndim - 1)))
+                labels = np.where(valid, labels, labels.dtype.type(IGNORE))
+            every[index] = labels
+        return self._stack(every, IGNORE) if self.per_position else torch.from_numpy(np.stack(every))
 
-    def _are_classes(self, labels: np.ndarray) -> bool:
-        of_type = "single_label_classification" if labels.dtype.kind in "iub" else "regression"
-        return (self.problem_type or of_type) == "single_label_classification"
-
-    def _check_classes(self, labels: np.ndarray, example: int | None = None) -> None:
-        """Raise for the first class outside of those there are, one per example or all of one."""
+    def _check_classes(self, labels: np.ndarray, where: str) -> None:
+        """Raise unless these are classes that there are."""
+        if labels.dtype.kind not in "iub" or (labels.ndim and not self.per_position):
+            raise HfLongSeqError(
+                f"{where} has type {labels.dtype} and shape {labels.shape}, but the task is a classification: give "
+                "one integer class per row, or set problem_type to 'regression'."
+            )
         outside = (labels < 0) | (labels >= (self.num_labels or np.inf))
+        outside &= labels != IGNORE if self.per_position else True
         if outside.any():
-            place = int(outside.argmax())
             classes = "the classes 0, 1, ..." if self.num_labels is None else f"the classes 0..{self.num_labels - 1}"
             raise HfLongSeqError(
-                f"labels of example {place if example is None else example} in the batch is {labels[place]}, outside "
-                f"{classes}: number the classes from 0, or raise num_labels."
+                f"{where} is {labels[outside][0]}, outside {classes}: number the classes from 0, or raise num_labels."
             )
-
-    def _labels(self, rows: list[dict]) -> torch.Tensor:
-        labels = np.stack([np.asarray(row["labels"]) for row in rows])
-        if not self._are_classes(labels):
-            labels = labels.astype(np.float32)
-            if not np.isfinite(labels).all():
-                index = int(np.argwhere(~np.isfinite(labels))[0][0])
-                raise HfLongSeqError(
-                    f"labels of example {index} in the batch is {labels[index]}: remove rows without target."
-                )
-            return torch.from_numpy(labels)
-        if labels.dtype.kind not in "iub" or labels.ndim != 1:
-            raise HfLongSeqError(
-                f"labels have type {labels.dtype} and shape {labels.shape}, but the task is a classification: "
-                "give one integer class per row, or set problem_type to 'regression'."
-            )
-        labels = labels.astype(np.int64)
-        self._check_classes(labels)
-        return torch.from_numpy(labels)
 
 
 @dataclass
