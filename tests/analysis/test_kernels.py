@@ -173,6 +173,7 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
     for folder, text in ((foreign, '{"model_type": "bert"}'), (broken, "{"), (comparison / "best", "{}")):
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(text)
+    capsys.readouterr()  # a progress bar of saving
     out = ["--output_dir", str(tmp_path / "out")]
     for words, expected in (
         ([str(tmp_path / "nothing")], "holds no config.json"),

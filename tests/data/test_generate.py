@@ -40,24 +40,24 @@ def hashes(folder):
 
 
 def test_any_number_of_processes_writes_the_same_files(tmp_path):
-    one = generate(task(), tmp_path / "one", num_workers=1, progress=False)
-    two = generate(task(), tmp_path / "two", num_workers=2, progress=False)
+    one = generate(task(), tmp_path / "one", num_workers=1)
+    two = generate(task(), tmp_path / "two", num_workers=2)
     assert hashes(one) == hashes(two) and len(hashes(one)) == 5 + 2 + 2
     splits = read_folder(one, ["train", "validation", "test"], tmp_path)
     assert {name: len(split) for name, split in splits.items()} == {"train": 25, "validation": 7, "test": 7}
 
 
 def test_rows_do_not_depend_on_the_size_of_files(tmp_path):
-    splits = [load_generated(task(rows_per_file=n), tmp_path / str(n), 1, progress=False) for n in (3, 25)]
+    splits = [load_generated(task(rows_per_file=n), tmp_path / str(n), 1) for n in (3, 25)]
     assert splits[0]["train"][:] == splits[1]["train"][:] and splits[0]["test"][:] == splits[1]["test"][:]
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
-    whole = generate(task(), tmp_path / "whole", num_workers=1, progress=False)
+    whole = generate(task(), tmp_path / "whole", num_workers=1)
     folder = tmp_path / "cut"
     BROKEN_AT.add(17)
     with pytest.raises(KeyboardInterrupt):
-        generate(task(), folder, num_workers=1, progress=False)
+        generate(task(), folder, num_workers=1)
     BROKEN_AT.clear()
     done = hashes(folder)
     assert not json.loads((folder / MANIFEST).read_text())["complete"] and len(done) == 3
@@ -65,52 +65,52 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     (folder / "train-00003-of-00005.parquet.tmp-1").write_bytes(b"left over")
     BROKEN_AT.add(0)  # what was finished is not computed again
     try:
-        generate(task(), folder, num_workers=1, progress=False)
+        generate(task(), folder, num_workers=1)
     finally:
         BROKEN_AT.clear()
     assert hashes(folder) == hashes(whole) and not list(folder.glob("*.tmp-*"))
 
 
 def test_a_finished_folder_is_left_as_it_is(tmp_path):
-    folder = generate(task(), tmp_path / "a", num_workers=1, progress=False)
+    folder = generate(task(), tmp_path / "a", num_workers=1)
     before = (folder / MANIFEST).stat().st_mtime_ns
-    generate(task(), folder, num_workers=1, progress=False)
+    generate(task(), folder, num_workers=1)
     assert (folder / MANIFEST).stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"version": 2}, {"parameters": {"vocab": 50, "length": 7}}])
 def test_a_folder_with_other_data_is_refused(tmp_path, changes):
-    generate(task(), tmp_path / "a", num_workers=1, progress=False)
+    generate(task(), tmp_path / "a", num_workers=1)
     with pytest.raises(ValueError, match="choose another folder"):
-        generate(task(**changes), tmp_path / "a", num_workers=1, progress=False)
+        generate(task(**changes), tmp_path / "a", num_workers=1)
     assert task().folder(tmp_path) != task(**changes).folder(tmp_path)
 
 
 def test_a_folder_with_strange_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(ValueError, match=r"thesis\.tex"):
-        generate(task(), tmp_path, num_workers=1, progress=False)
+        generate(task(), tmp_path, num_workers=1)
 
 
 def test_a_finished_folder_is_read_by_several_at_a_time_and_an_unfinished_one_written_by_one(tmp_path):
     (tmp_path / "unfinished").mkdir()
-    generate(task(), tmp_path / "finished", num_workers=1, progress=False)
+    generate(task(), tmp_path / "finished", num_workers=1)
     with FileLock(tmp_path / "finished" / ".lock"), FileLock(tmp_path / "unfinished" / ".lock"):
-        assert generate(task(), tmp_path / "finished", num_workers=1, progress=False) == tmp_path / "finished"
+        assert generate(task(), tmp_path / "finished", num_workers=1) == tmp_path / "finished"
         with pytest.raises(HfLongSeqError, match="is being written by another process"):
-            generate(task(), tmp_path / "unfinished", num_workers=1, progress=False)
+            generate(task(), tmp_path / "unfinished", num_workers=1)
 
 
 def test_a_lost_file_is_noticed(tmp_path):
-    folder = generate(task(), tmp_path / "a", num_workers=1, progress=False)
+    folder = generate(task(), tmp_path / "a", num_workers=1)
     (folder / "test-00001-of-00002.parquet").unlink()
     with pytest.raises(ValueError, match="lacks 'test-00001"):
-        generate(task(), folder, num_workers=1, progress=False)
+        generate(task(), folder, num_workers=1)
 
 
 def test_no_example_is_in_two_splits(tmp_path):
     few = task(parameters={"vocab": 4, "length": 3}, distinct_column="input_ids")  # 64 possible rows for 39
-    splits = [load_generated(few, tmp_path / str(n), num_workers=n, progress=False) for n in (1, 2)]
+    splits = [load_generated(few, tmp_path / str(n), num_workers=n) for n in (1, 2)]
     rows = [tuple(row) for split in splits[0].values() for row in split["input_ids"]]
     assert len(rows) == len(set(rows)) == 39
     assert all(split["labels"][i] == split["input_ids"][i][0] for split in splits[0].values() for i in range(7))
@@ -119,4 +119,4 @@ def test_no_example_is_in_two_splits(tmp_path):
 
 def test_more_examples_than_there_are_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="no 39 distinct examples"):
-        generate(task(parameters={"vocab": 2, "length": 2}, distinct_column="input_ids"), tmp_path, 1, progress=False)
+        generate(task(parameters={"vocab": 2, "length": 2}, distinct_column="input_ids"), tmp_path, 1)

@@ -42,20 +42,18 @@ def receptive_fields(model, inputs: list[dict], length: int) -> dict[int | str, 
     """
     generator = torch.Generator().manual_seed(0)
     totals: dict[int | str, np.ndarray] = {}
+
+    def trunk(x_BLH):
+        return model(inputs_embeds=x_BLH, use_cache=False)
+
     for example in inputs:
         with torch.no_grad():
             embedded_BLH = model.embed(**example)
         direction_H = torch.randn(model.config.hidden_size, generator=generator).to(embedded_BLH.device)
         at = probe_position(embedded_BLH.shape[1], model.config.bidirectional)
-        calls = _mixer_calls(model, embedded_BLH)
-        shares: dict[int | str, np.ndarray] = {}
-        for layer, (mixer, hidden_BLH, kwargs) in enumerate(calls):
-            shares[layer] = influence(
-                lambda x, mixer=mixer, kwargs=kwargs: mixer(x, **kwargs)[0], hidden_BLH, at, direction_H
-            )
-        trunk = influence(lambda x: model(inputs_embeds=x, use_cache=False)[0], embedded_BLH, at, direction_H)
-        shares["network"] = trunk
-        for key, share_L in shares.items():
+        calls = dict(enumerate(_mixer_calls(model, embedded_BLH)))
+        for key, (module, x_BLH, kwargs) in (calls | {"network": (trunk, embedded_BLH, {})}).items():
+            share_L = influence(lambda x, call=module, kwargs=kwargs: call(x, **kwargs)[0], x_BLH, at, direction_H)
             total = totals.setdefault(key, np.zeros(2 * length - 1))
             first = length - 1 - at
             total[first : first + len(share_L)] += share_L / len(inputs)

@@ -122,26 +122,25 @@ def _split(windows: list[np.ndarray], split: str, in_train_file: int) -> dict[st
     """Indices of the windows of train, validation and test."""
     count = len(windows)
     if split == "original":
-        first = in_train_file - in_train_file // 7
-        bounds = np.split(np.arange(count), [first, in_train_file])
-        return dict(zip(("train", "validation", "test"), bounds, strict=True))
-    if split == "published":
+        parts = np.split(np.arange(count), [in_train_file - in_train_file // 7, in_train_file])
+    elif split == "published":
         # What scikit-learn's train_test_split does with random_state 0, then 1.
         order = np.random.RandomState(0).permutation(count)
         held_out, train = np.split(order, [-(-3 * count // 10)])
         again = np.random.RandomState(1).permutation(len(held_out))
         test, validation = np.split(held_out[again], [-(-len(held_out) // 2)])
-        return {"train": train, "validation": validation, "test": test}
-    groups = recordings(windows)
-    names = np.random.RandomState(0).permutation(groups.max() + 1)
-    if len(names) < 3:
-        raise HfLongSeqError(f"The windows come from {len(names)} recording(s): a split by patient needs at least 3.")
-    held_out = max(1, round(0.15 * len(names)))
-    parts = np.split(names, [len(names) - 2 * held_out, len(names) - held_out])
-    return {
-        name: np.flatnonzero(np.isin(groups, part))
-        for name, part in zip(("train", "validation", "test"), parts, strict=True)
-    }
+        parts = [train, validation, test]
+    else:
+        groups = recordings(windows)
+        names = np.random.RandomState(0).permutation(groups.max() + 1)
+        if len(names) < 3:
+            raise HfLongSeqError(
+                f"The windows come from {len(names)} recording(s): a split by patient needs at least 3."
+            )
+        held_out = max(1, round(0.15 * len(names)))
+        shares = np.split(names, [len(names) - 2 * held_out, len(names) - held_out])
+        parts = [np.flatnonzero(np.isin(groups, share)) for share in shares]
+    return dict(zip(("train", "validation", "test"), parts, strict=True))
 
 
 def recordings(windows: list[np.ndarray]) -> np.ndarray:

@@ -15,9 +15,8 @@ from datasets import DatasetDict
 
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
-from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.parquet_source import find_parquet, read_batches
-from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
+from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows, read_picture
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -53,12 +52,15 @@ def load(
     read = _read_binary if binary else _read_parquet
 
     def rows() -> Iterator[tuple[str, Row]]:
-        train, test = read(files["train"], grey), read(files["test"], grey)
-        order = torch.randperm(len(train[0]), generator=torch.Generator().manual_seed(42)).tolist()
-        in_train = int(0.9 * len(order))
-        for place, index in enumerate(order):
-            yield "train" if place < in_train else "validation", pixel_row(train[0][index], train[1][index])
-        yield from (("test", pixel_row(*pair)) for pair in zip(*test, strict=True))
+        for split in ("train", "test"):
+            images, labels = read(files[split])
+            images = to_grey(images) if grey else images
+            order = list(range(len(images)))
+            if split == "train":
+                order = torch.randperm(len(images), generator=torch.Generator().manual_seed(42)).tolist()
+            for place, index in enumerate(order):
+                held_out = split == "train" and place >= int(0.9 * len(order))
+                yield "validation" if held_out else split, pixel_row(images[index], labels[index])
 
     options, sources = {"version": 2, "grey": grey}, [*files["train"], *files["test"]]
     features = pixel_features(LABELS, 1 if grey else 3)
@@ -95,7 +97,7 @@ def _find_binary(data_dir: str | None) -> dict[str, list[Path]] | None:
     return found
 
 
-def _read_binary(files: list[Path], grey: bool) -> tuple[np.ndarray, np.ndarray]:
+def _read_binary(files: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     images, labels = [], []
     for file in files:
         records = np.fromfile(file, dtype=np.uint8)
@@ -108,25 +110,16 @@ def _read_binary(files: list[Path], grey: bool) -> tuple[np.ndarray, np.ndarray]
             raise HfLongSeqError(f"{file} holds label {records[:, 0].max()}: expected 0..9, unpack the archive again.")
         labels.append(records[:, 0].astype(np.int64))
         images.append(records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-    colour = np.concatenate(images)
-    return (to_grey(colour) if grey else np.ascontiguousarray(colour)), np.concatenate(labels)
+    return np.concatenate(images), np.concatenate(labels)
 
 
-def _read_parquet(files: list[Path], grey: bool) -> tuple[np.ndarray, np.ndarray]:
+def _read_parquet(files: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     images, labels = [], []
     for batch in read_batches(files, ["img", "label"]):
         for row in batch.column("img").to_pylist():
-            images.append(_decode(row, f"{files[0].parent}, image {len(images)},"))
+            images.append(read_picture(row, f"{files[0].parent}, image {len(images)},", (32, 32, 3)))
         labels += batch.column("label").to_pylist()
-    colour = np.stack(images)
-    return (to_grey(colour) if grey else colour), np.array(labels)
-
-
-def _decode(picture: dict, where: str) -> np.ndarray:
-    pixels = open_image(picture, where, True, None)
-    if pixels.shape != (32, 32, 3):
-        raise HfLongSeqError(f"{where} has shape {pixels.shape}, not (32, 32, 3): it is not CIFAR-10.")
-    return pixels
+    return np.stack(images), np.array(labels)
 
 
 def to_grey(images: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, Features
+from datasets.utils import tqdm
 from filelock import FileLock, Timeout
-from tqdm.auto import tqdm
 
 from hf_longseq.data.columns import Row, as_table
 from hf_longseq.data.task import cache_directory
@@ -94,16 +94,13 @@ class GeneratedTask:
         return Path(cache_dir or cache_directory()) / self.name / f"seed{self.seed}-{digest}"
 
 
-def generate(
-    task: GeneratedTask, folder: str | Path | None = None, num_workers: int | None = None, progress: bool = True
-) -> Path:
+def generate(task: GeneratedTask, folder: str | Path, num_workers: int | None = None) -> Path:
     """Write the task's files, or finish what an interrupted run began; a finished folder is left as it is.
 
     Args:
         task: What to generate.
-        folder: Where to; default: the task's place in the cache.
+        folder: Where to.
         num_workers: Processes; default: all cores. Any number gives the same files.
-        progress: Show a progress bar.
 
     Returns:
         The folder.
@@ -111,13 +108,13 @@ def generate(
     Raises:
         HfLongSeqError: If the folder holds other data, or another process is writing there.
     """
-    folder = Path(folder) if folder is not None else task.folder()
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / ".lock", timeout=0):
             if not _is_finished(task, folder):
                 _write_manifest(task, folder, complete=False)
-                _write_files(task, folder, num_workers or os.cpu_count() or 1, progress)
+                _write_files(task, folder, num_workers or os.cpu_count() or 1)
                 if task.distinct_column is not None:
                     _replace_duplicates(task, folder)
                 _write_manifest(task, folder, complete=True)
@@ -131,13 +128,10 @@ def generate(
 
 
 def load_generated(
-    task: GeneratedTask,
-    cache_dir: str | Path | None = None,
-    num_workers: int | None = None,
-    progress: bool = True,
+    task: GeneratedTask, cache_dir: str | Path | None = None, num_workers: int | None = None
 ) -> DatasetDict:
     """The task's splits, memory-mapped; generates them first if need be."""
-    folder = generate(task, task.folder(cache_dir), num_workers, progress)
+    folder = generate(task, task.folder(cache_dir), num_workers)
     return read_folder(folder, task.splits, cache_dir)
 
 
@@ -183,26 +177,25 @@ def _is_written(path: Path, rows: int) -> bool:
         return False
 
 
-def _write_files(task: GeneratedTask, folder: Path, num_workers: int, progress: bool) -> None:
+def _write_files(task: GeneratedTask, folder: Path, num_workers: int) -> None:
     for leftover in folder.glob("*.tmp-*"):
         leftover.unlink()
     sizes = {name: stop - start for name, (start, stop) in task.file_ranges.items()}
     todo = [name for name, rows in sizes.items() if not _is_written(folder / name, rows)]
     done_rows = sum(sizes.values()) - sum(sizes[name] for name in todo)
     num_workers = min(num_workers, len(todo))
+    write = partial(_write_file, task, folder)
     with ExitStack() as stack:
-        bar = stack.enter_context(
-            tqdm(total=sum(sizes.values()), initial=done_rows, unit="ex", desc=task.name, disable=not progress)
-        )
+        total = sum(sizes.values())
+        bar = stack.enter_context(tqdm(total=total, initial=done_rows, unit="ex", desc=task.name))
         if num_workers <= 1:
-            finished = (_write_file(task, folder, name) for name in todo)
+            finished = map(write, todo)
         else:
             # Children only run the task's own code, never torch, so forking is safe and needs no import guard.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
             pool = stack.enter_context(ProcessPoolExecutor(num_workers, context, _end_with_parent))
             stack.callback(pool.shutdown, cancel_futures=True)
-            futures = [pool.submit(_write_file, task, folder, name) for name in todo]
-            finished = (future.result() for future in as_completed(futures))
+            finished = (future.result() for future in as_completed([pool.submit(write, name) for name in todo]))
         for name in finished:
             bar.update(sizes[name])
 

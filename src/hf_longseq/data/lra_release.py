@@ -17,8 +17,7 @@ import torch
 from hf_longseq.data import byte_text
 from hf_longseq.data.archives import open_archive, readable
 from hf_longseq.data.columns import Row
-from hf_longseq.data.own_reader import open_image
-from hf_longseq.data.pixels import pixel_row
+from hf_longseq.data.pixels import pixel_row, read_picture
 from hf_longseq.data.task import MissingDataError
 from hf_longseq.errors import HfLongSeqError
 
@@ -186,14 +185,8 @@ def pathfinder_rows(release: LraRelease, folder: str, size: int) -> Iterator[tup
     parts = {"train": order[:first], "validation": order[first : first + held_out], "test": order[first + held_out :]}
     for split, chosen in parts.items():
         for path, label in (listed[index] for index in chosen):
-            yield split, pixel_row(_decode(pictures[path], size, f"{folder}/{path}"), label)
-
-
-def _decode(content: bytes, size: int, where: str) -> np.ndarray:
-    pixels = open_image({"bytes": content}, where, False, None)
-    if pixels.shape != (size, size):
-        raise HfLongSeqError(f"{where} has shape {pixels.shape}, not {size} x {size}: it is not the released data.")
-    return pixels
+            pixels = read_picture({"bytes": pictures[path]}, f"{folder}/{path}", (size, size))
+            yield split, pixel_row(pixels, label)
 
 
 def _fields(line: str, count: int, where: str) -> list[str]:

@@ -28,10 +28,7 @@ def find_parquet(
     """
     target = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(repo_id).name
     command = f"hf download {repo_id} --repo-type dataset --include '*.parquet' --local-dir {target}"
-    if data_dir is None and not target.exists():
-        folder = download(repo_id, command)
-    else:
-        folder = target
+    folder = download(repo_id, command) if data_dir is None and not target.exists() else target
     found = {split: sorted(folder.rglob(f"{split}-*.parquet")) for split in splits}
     for split, files in found.items():
         if not files:

@@ -12,6 +12,7 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features
 
 from hf_longseq.data.columns import Row, sequence_feature
+from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -28,6 +29,14 @@ def pixel_features(labels: tuple[str, ...], num_channels: int = 1) -> Features:
 def pixel_row(image: np.ndarray, label: int) -> Row:
     """The row of an image (H, W) or (H, W, C) in uint8."""
     return {"input_values": image.reshape(-1, *image.shape[2:]), "labels": label}
+
+
+def read_picture(content: dict, where: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Pixels in uint8 of a picture in a file or in memory, which must have this shape, (H, W) or (H, W, 3)."""
+    pixels = open_image(content, where, len(shape) == 3, None)
+    if pixels.shape != shape:
+        raise HfLongSeqError(f"{where} has shape {pixels.shape}, not {shape}: it is none of the data set's pictures.")
+    return pixels
 
 
 def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec:
