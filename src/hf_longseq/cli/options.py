@@ -16,10 +16,12 @@ import typing
 from collections.abc import Callable
 from pathlib import Path
 
+from hf_longseq import recipes
+from hf_longseq.data.task import TASKS, unknown_task
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.architectures import check_name
 from hf_longseq.training.arguments import SECTIONS, build_section, convert, section_options
-from hf_longseq.training.recipe import set_dotted
+from hf_longseq.training.recipe import architectures_of, read_recipe, set_dotted
 from hf_longseq.training.trainer_fields import REFUSED, is_trainer_field
 from hf_longseq.version import __version__
 
@@ -241,10 +243,6 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
 
 def check_names(recipe: str | None, overrides: dict) -> None:
     """Raise for a recipe, task, architecture or setting that does not exist, before anything heavy is imported."""
-    from hf_longseq import recipes
-    from hf_longseq.data.task import TASKS, unknown_task
-    from hf_longseq.training.recipe import architectures_of, read_recipe
-
     raw = read_recipe(recipe)
     task = overrides.get("data", {}).get("task")
     if task is not None and task not in TASKS:

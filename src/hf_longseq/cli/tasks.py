@@ -4,7 +4,9 @@
 publish one as a data set on the Hub."""
 
 from hf_longseq.cli.options import Parser, split_dotted
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.data.task import TASKS, cached_bytes, unknown_task
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.recipe import loader_options, loader_parameters
 
 
 def run(argv: list[str]) -> None:
@@ -24,19 +26,13 @@ def run(argv: list[str]) -> None:
     words, overrides = split_dotted(argv)
     options = parser.parse(words)
 
-    from hf_longseq.data.task import TASKS
-
     if options.action == "list":
         _list()
         return
     if options.name is None:
         raise HfLongSeqError(f"`tasks {options.action}` needs the name of a task: known: {', '.join(TASKS)}.")
     if options.name not in TASKS:
-        raise HfLongSeqError(
-            f"there is no task {options.name!r}{did_you_mean(options.name, TASKS)}: known: {', '.join(TASKS)}."
-        )
-    from hf_longseq.training.recipe import loader_options
-
+        raise unknown_task(options.name)
     given = loader_options(options.name, overrides.get("data", {}))
     if options.action == "publish":
         _publish(options, given)
@@ -62,8 +58,6 @@ def _publish(options, given: dict) -> None:
 
 def _list() -> None:
     """One line per task."""
-    from hf_longseq.data.task import TASKS, cached_bytes
-
     width = max(map(len, TASKS)) + 2
     for name, entry in TASKS.items():
         cached = cached_bytes(name)
@@ -72,9 +66,6 @@ def _list() -> None:
 
 
 def _describe(name: str) -> None:
-    from hf_longseq.data.task import TASKS
-    from hf_longseq.training.recipe import loader_parameters
-
     entry = TASKS[name]
     print(f"{name}: {entry.summary}\nsize: {entry.size}\nsource: {entry.source}\noptions:")
     for option, parameter in loader_parameters(name).items():

@@ -11,6 +11,7 @@ the architecture < for both.
 """
 
 import copy
+import importlib
 import inspect
 import typing
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import Any, Literal
 import yaml
 
 from hf_longseq import recipes
+from hf_longseq.data.task import TASKS
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.architectures import KNOWN, check_model, check_model_fields, check_name, is_hf, tiny_fields
 from hf_longseq.training.arguments import (
@@ -223,8 +225,6 @@ def merged(layers: list[Raw], section: str, arch: str, objective: str | None) ->
 
 def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     """Toy sizes, limited to what the architecture and the task's loader have."""
-    from hf_longseq.data.task import TASKS
-
     task = ((overrides.get("data") or {}).get("task")) or ((raw.get("data") or {}).get("task"))
     options: Raw = {}
     if task in TASKS and "source" not in (overrides.get("data") or {}):  # what lies on the Hub has its size
@@ -239,10 +239,6 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
 
 def loader_parameters(task: str) -> dict[str, inspect.Parameter]:
     """Options of a task's loader that a recipe may set."""
-    import importlib
-
-    from hf_longseq.data.task import TASKS
-
     module, function = TASKS[task].loader.split(":")
     fixed = dict(TASKS[task].options)
     parameters = inspect.signature(getattr(importlib.import_module(module), function)).parameters
@@ -254,8 +250,6 @@ def loader_options(task: str, options: Raw) -> Raw:
 
     Unknown options are left for `load_task` to refuse.
     """
-    from hf_longseq.data.task import TASKS
-
     parameters = loader_parameters(task) if task in TASKS else {}
     converted: Raw = {}
     for name, value in options.items():

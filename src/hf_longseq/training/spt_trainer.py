@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`SPTTrainer`: self-pretraining of a model on the inputs of any data set."""
 
-from transformers import TrainingArguments
-
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -49,9 +47,7 @@ class SPTTrainer(LongSeqTrainer):
         True
     """
 
-    @staticmethod
-    def default_arguments() -> TrainingArguments:
-        return SPTConfig("tmp_trainer")
+    arguments_class, labelled = SPTConfig, False
 
     def __init__(self, model=None, args: SPTConfig | None = None, *positional, **kwargs):
         if args is not None and not isinstance(args, SPTConfig):
@@ -61,8 +57,6 @@ class SPTTrainer(LongSeqTrainer):
         super().__init__(model, args, *positional, **kwargs)
         if isinstance(self.data_collator, DataCollatorForMaskedDenoising):
             self.add_callback(MaskEpochCallback(self.data_collator))
-
-    labelled = False
 
     def parts(self, model, args: SPTConfig, rows, spec: TaskSpec) -> tuple:
         if isinstance(model, str) and is_hf(model):

@@ -80,6 +80,8 @@ class LongSeqTrainer(ShardedTrainer):
         True
     """
 
+    arguments_class, labelled = TrainingArguments, True
+
     def __init__(
         self,
         model=None,
@@ -95,7 +97,7 @@ class LongSeqTrainer(ShardedTrainer):
         eval_metrics: DenoisingMetrics | ClassificationMetrics | TokenMetrics | None = None,
         **kwargs,
     ):
-        args = copy.copy(self.default_arguments() if args is None else args)
+        args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
         self._read_rows = None
         if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
             set_seed(args.seed)
@@ -126,12 +128,6 @@ class LongSeqTrainer(ShardedTrainer):
         self.ssm_learning_rate = ssm_learning_rate or getattr(args, "ssm_learning_rate", None)
         self.eval_data_collator = eval_data_collator
         self.add_callback(checkpoints.OwnBestCheckpoint)
-
-    @staticmethod
-    def default_arguments() -> TrainingArguments:
-        return TrainingArguments("tmp_trainer")
-
-    labelled = True
 
     def parts(self, model, args, rows, spec: TaskSpec) -> tuple:
         """Model, collators of training and evaluation, and metrics, for rows of this kind."""
