@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from hf_longseq.cli.finetune import show_spans
-from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, integers, split_dotted
+from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, listed, numbers, split_dotted
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.arguments import convert
 from hf_longseq.version import __version__
 
 
@@ -31,11 +30,11 @@ def run(argv: list[str], command: str = "compare") -> None:
     arguments = {
         "archs": overrides.get("model", {}).get("arch") if options.arch else None,
         "inits": listed(options.inits),
-        "seeds": integers(options.seeds, "seeds"),
+        "seeds": numbers(options.seeds, int, "seeds"),
         "grid": options.grid or [],
         "tune": options.tune,
-        "tune_seeds": integers(options.tune_seeds, "tune_seeds"),
-        "train_fractions": fractions(options.train_fractions),
+        "tune_seeds": numbers(options.tune_seeds, int, "tune_seeds"),
+        "train_fractions": numbers(options.train_fractions, float, "train_fractions"),
     }
 
     from hf_longseq.comparison.execute import compare, spt
@@ -95,19 +94,6 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
         "--jobs", type=int, help="runs at a time, each on its threads or its GPU [one for each GPU]; the same command "
         "on other machines that share output_dir takes runs too",
     )  # fmt: skip
-
-
-def fractions(words: list[str] | None) -> list[float]:
-    """Read `1,0.1`; an option without a value is a mistake, and no option means all labels."""
-    values = [convert(word, float, "train_fractions") for word in listed(words or [])]
-    if words and not values:
-        raise HfLongSeqError("train_fractions is empty: give shares in (0, 1], as 1,0.1, or leave it out.")
-    return values
-
-
-def listed(words: list[str]) -> list[str]:
-    """Words separated by spaces or commas."""
-    return [item for word in words for item in word.split(",") if item]
 
 
 def show_report(output_dir: Path) -> None:

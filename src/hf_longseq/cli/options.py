@@ -227,7 +227,7 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
             set_dotted(overrides, dotted, getattr(options, name))
     _own_data(options, overrides)
     if options.arch is not None:
-        overrides.setdefault("model", {})["arch"] = [word for item in options.arch for word in item.split(",") if word]
+        overrides.setdefault("model", {})["arch"] = listed(options.arch)
     for name in ("max_steps", "report_to", "trackio_space_id"):
         if getattr(options, name) is not None:
             # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
@@ -290,9 +290,17 @@ def _resolved(source: str) -> str:
     return str(path.resolve()) if path.exists() else source
 
 
-def integers(words: list[str], name: str) -> list[int]:
-    """Read `0 1 2` or `0,1,2`."""
-    return [convert(item, int, name) for word in words for item in word.split(",") if item]
+def listed(words: list[str]) -> list[str]:
+    """Words separated by spaces or commas."""
+    return [item for word in words for item in word.split(",") if item]
+
+
+def numbers(words: list[str] | None, kind: type, name: str) -> list:
+    """Read `0 1 2` or `0,1,2`; an option without a value is a mistake."""
+    values = [convert(item, kind, name) for item in listed(words or [])]
+    if words and not values:
+        raise HfLongSeqError(f"{name} is empty: give numbers, as 1,0.1, or leave it out.")
+    return values
 
 
 def train(phase: Callable, options: argparse.Namespace, source: str | None, overrides: dict, **arguments):
