@@ -7,7 +7,7 @@ from hf_longseq.cli.options import (
     Parser,
     add_recipe_options,
     common_overrides,
-    integers,
+    numbers,
     normalise,
     split_dotted,
 )
@@ -56,9 +56,9 @@ def test_an_unknown_option_is_an_error_with_a_suggestion():
 
 
 def test_lists_may_be_separated_by_spaces_or_commas():
-    assert integers(["0", "1,2"], "seeds") == [0, 1, 2]
+    assert numbers(["0", "1,2"], int, "seeds") == [0, 1, 2]
     with pytest.raises(HfLongSeqError, match="seeds is 'x'"):
-        integers(["x"], "seeds")
+        numbers(["x"], int, "seeds")
 
 
 def test_help_fits_two_screens_and_help_all_says_every_option_once(capsys):

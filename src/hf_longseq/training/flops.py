@@ -21,6 +21,7 @@ from transformers.utils import logging
 from hf_longseq.data.collators import in_direction
 
 logger = logging.get_logger(__name__)
+_counts: dict[tuple, int] = {}
 
 
 def training_flops(
@@ -29,7 +30,7 @@ def training_flops(
     """Floating-point operations of one forward and backward pass, per example.
 
     Works on a copy of the model, so that neither gradients nor running statistics change, and leaves the random
-    generators of torch as they were.
+    generators of torch as they were. A process counts once for each configuration and shape of batch.
 
     Args:
         model: The model that is to be trained.
@@ -43,14 +44,18 @@ def training_flops(
     devices = [device] if device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices):
-            twin = copy.deepcopy(model).to(device).train()
-            if getattr(twin.config, "use_cache", None):
-                twin.config.use_cache = False
             batch = {name: tensor.to(device) for name, tensor in collator(list(rows)).items()}
             batch = in_direction(batch, "forward")
-            with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
-                twin(**batch).loss.backward()
-        return counter.get_total_flops() / len(rows)
+            shapes = tuple((name, tuple(tensor.shape)) for name, tensor in batch.items())
+            counted = (type(model), model.config.to_json_string(), device.type, shapes)
+            if counted not in _counts:
+                twin = copy.deepcopy(model).to(device).train()
+                if getattr(twin.config, "use_cache", None):
+                    twin.config.use_cache = False
+                with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
+                    twin(**batch).loss.backward()
+                _counts[counted] = counter.get_total_flops()
+        return _counts[counted] / len(rows)
     except (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError) as error:  # torch asserts shapes
         logger.info(f"the operations of {type(model).__name__} could not be counted: {error}")
         return None
