@@ -12,7 +12,6 @@ import numpy as np
 from hf_longseq.data import byte_text
 from hf_longseq.data.task import TASKS, TaskSpec, load_task
 from hf_longseq.data.tokenizers import task_tokenizer
-from hf_longseq.training.recipe import loader_parameters
 
 
 def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[dict], TaskSpec]:
@@ -22,7 +21,7 @@ def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[
     """
     few = {"train_examples": 4 * count, "eval_examples": 1}
     if TASKS[name].source == "generated" and not {"data_dir", "source"} & set(options):
-        few = {key: value for key, value in few.items() if key in loader_parameters(name)}
+        few = {key: value for key, value in few.items() if key in TASKS[name].parameters}
         with tempfile.TemporaryDirectory() as cache:
             splits, spec = load_task(name, **{**few, "num_workers": 1, "cache_dir": cache, **options})
             return _spread(splits["train"], count, spec), spec

@@ -22,7 +22,7 @@ COMMANDS = {
     "convert": "open a checkpoint of the official code as one of ours",
     "report": "tables and pictures of comparisons, as Markdown, LaTeX, JSON and one page of HTML",
     "kernels": "what checkpoints learned: kernels, receptive fields, attention, as pictures and CSV",
-    "benchmark": "time and memory of layers, training steps and generation",
+    "benchmark": "how long an epoch of a recipe takes on this machine",
     "tasks": "list the tasks, or show one",
     "recipes": "list the shipped recipes, or show one",
     "env": "versions and hardware, for bug reports and records",

@@ -6,7 +6,7 @@ publish one as a data set on the Hub."""
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.data.task import TASKS, cached_bytes, unknown_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.recipe import loader_options, loader_parameters
+from hf_longseq.training.recipe import loader_options
 
 
 def run(argv: list[str]) -> None:
@@ -68,7 +68,7 @@ def _list() -> None:
 def _describe(name: str) -> None:
     entry = TASKS[name]
     print(f"{name}: {entry.summary}\nsize: {entry.size}\nsource: {entry.source}\noptions:")
-    for option, parameter in loader_parameters(name).items():
+    for option, parameter in TASKS[name].parameters.items():
         default = "" if parameter.default is parameter.empty else f" [{parameter.default}]"
         print(f"  --data.{option}{default}")
     print("  --data.source hub:OWNER/NAME[@REVISION], in place of the others: as `tasks publish` put it on the Hub")

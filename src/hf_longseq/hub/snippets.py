@@ -19,7 +19,6 @@ from transformers import AutoTokenizer
 from hf_longseq.data.published import INPUTS, media_kind, to_published
 from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.data.tokenizers import task_tokenizer
-from hf_longseq.training.recipe import loader_parameters
 
 MEDIA = {"audio": "example.wav", "image": "example.png"}
 MAX_TEXT = 256
@@ -89,7 +88,7 @@ def real_example(task: str, given: dict[str, Any], folder: Path) -> tuple[str | 
         return LISTOPS, "4"
     if task not in TASKS or TASKS[task].source not in ("generated", "embedded"):
         return None, None
-    known = loader_parameters(task)
+    known = TASKS[task].parameters
     with tempfile.TemporaryDirectory() as cache:
         if TASKS[task].source == "generated":
             options = {"train_examples": 1, "eval_examples": 1, "num_workers": 1, "cache_dir": cache}

@@ -11,8 +11,6 @@ the architecture < for both.
 """
 
 import copy
-import importlib
-import inspect
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -228,7 +226,7 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     task = ((overrides.get("data") or {}).get("task")) or ((raw.get("data") or {}).get("task"))
     options: Raw = {}
     if task in TASKS and "source" not in (overrides.get("data") or {}):  # what lies on the Hub has its size
-        parameters = loader_parameters(task)
+        parameters = TASKS[task].parameters
         options = {key: value for key, value in TINY_COUNTS.items() if key in parameters} | TINY_OPTIONS.get(task, {})
     limits = {"num_validation_examples": TINY_EXAMPLES, "num_test_examples": TINY_EXAMPLES}
     # Four steps need no small training split, and a small one might lack a class.
@@ -237,20 +235,12 @@ def _tiny_sections(raw: Raw, overrides: Raw, arch: str) -> Raw:
     return {"model": tiny_fields(arch), "data": data, "pretrain": phase, "finetune": phase}
 
 
-def loader_parameters(task: str) -> dict[str, inspect.Parameter]:
-    """Options of a task's loader that a recipe may set."""
-    module, function = TASKS[task].loader.split(":")
-    fixed = dict(TASKS[task].options)
-    parameters = inspect.signature(getattr(importlib.import_module(module), function)).parameters
-    return {name: parameter for name, parameter in parameters.items() if name not in fixed}
-
-
 def loader_options(task: str, options: Raw) -> Raw:
     """Convert options of a task's loader to the types that it declares, so that a column named 3 stays a name.
 
     Unknown options are left for `load_task` to refuse.
     """
-    parameters = loader_parameters(task) if task in TASKS else {}
+    parameters = TASKS[task].parameters if task in TASKS else {}
     converted: Raw = {}
     for name, value in options.items():
         kind = parameters[name].annotation if name in parameters else None
