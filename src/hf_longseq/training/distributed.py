@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.run_folder import read_text
 
 Result = TypeVar("Result")
 
@@ -114,12 +115,7 @@ def check_same(what: str, value: Any, remedy: str) -> None:
 def check_folder_is_shared(folder: Path, marker: str, content: str) -> None:
     """Raise if this process does not see the file `marker` of the main one: checkpoints would be lost to it."""
     started = time.monotonic()
-    while count() > 1:
-        try:
-            if (folder / marker).read_text(encoding="utf-8") == content:
-                return
-        except OSError:
-            pass
+    while count() > 1 and read_text(folder / marker) != content:
         if time.monotonic() - started > SECONDS_TO_APPEAR:
             raise HfLongSeqError(
                 f"output_dir {folder} on {socket.gethostname()} is not the folder in which process 0 writes: name one "

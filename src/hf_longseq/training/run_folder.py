@@ -228,7 +228,7 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
         lock.acquire(timeout=SECONDS_TO_DIE if holder_is_dead(path) else 0)
     except filelock.Timeout:
         raise HfLongSeqError(
-            f"output_dir {folder} is in use by another command ({_read_text(path) or 'of unknown number'}): let it "
+            f"output_dir {folder} is in use by another command ({read_text(path) or 'of unknown number'}): let it "
             "end, or choose another output_dir."
         ) from None
     try:
@@ -244,7 +244,7 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
 
 def holder_is_dead(lock: Path) -> bool:
     """Whether the process named in a lock ran on this machine and is no more."""
-    words = _read_text(lock).split()
+    words = read_text(lock).split()
     here = len(words) == 4 and words[3] == socket.gethostname() and words[1].isdigit()
     return here and words[1] != str(os.getpid()) and not _lives(words[1])
 
@@ -254,7 +254,8 @@ def _lives(process: str) -> bool:
     return process != str(os.getpid()) and len(process) < 9 and psutil.pid_exists(int(process))
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file; nothing where there is none."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:
@@ -359,7 +360,7 @@ def environment() -> dict[str, Any]:
 
 def cpu_name() -> str:
     """Model of the processor as the system names it."""
-    named = re.search(r"^model name\s*:(.*)$", _read_text(Path("/proc/cpuinfo")), re.MULTILINE)
+    named = re.search(r"^model name\s*:(.*)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
     return named[1].strip() if named else platform.processor() or platform.machine()
 
 
