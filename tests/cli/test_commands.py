@@ -98,9 +98,6 @@ def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_p
         *TINY,
         "--arch",
         "s4,dlr,transformer",
-        "--seeds",
-        "0",
-        "1",
         "--inits",
         "scratch,spt",
         "--output_dir",
@@ -112,7 +109,7 @@ def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_p
     assert (tmp_path / "out" / "learning_curves.png").stat().st_size > 1000
     code, again, _ = ask(capsys, *words, tmp_path / "out")
     assert code == 0 and again == out
-    repeat = ["spt", "--recipe", tmp_path / "out" / "resolved.yaml", "--seeds", "0,1", "--inits", "scratch", "spt"]
+    repeat = ["spt", "--recipe", tmp_path / "out" / "resolved.yaml", "--inits", "scratch", "spt"]
     code, again, err = ask(capsys, *repeat, "--output_dir", tmp_path / "out")
     assert code == 0, err
 
