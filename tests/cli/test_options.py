@@ -7,8 +7,8 @@ from hf_longseq.cli.options import (
     Parser,
     add_recipe_options,
     common_overrides,
-    numbers,
     normalise,
+    numbers,
     split_dotted,
 )
 from hf_longseq.errors import HfLongSeqError
