@@ -18,15 +18,22 @@ compare() {
 
 gene_starts() { compare --recipe gene-starts --grid lr=5e-4,1e-3,2e-3 "$@"; }
 run_gene-starts() { gene_starts --arch transformer "$@"; }
-run_gene-starts-300() { gene_starts --arch transformer --data.num_train_examples 300 "$@"; }
-run_gene-starts-s4() { gene_starts --arch s4 --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"; }
-run_gene-starts-causal() {
-    gene_starts --arch transformer --inits scratch,scratch-tied@steps,spt-causal --pretrain.max_steps 1000 \
-        --pretrain.eval_steps 250 "$@"
-}
+# 300 and 1,000 labels, after one pretraining
+more_labels() { gene_starts --data.num_train_examples 1000 --train_fractions 0.3,1 --finetune.max_steps 300 "$@"; }
+run_gene-starts-labels() { more_labels --arch transformer "$@"; }
+
+shorter() { gene_starts --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"; }
+run_gene-starts-s4() { shorter --arch s4 "$@"; }
+run_gene-starts-dlr() { shorter --arch dlr "$@"; }
+run_gene-starts-labels-s4() { more_labels --arch s4 --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"; }
+run_gene-starts-causal() { shorter --arch transformer --inits scratch,scratch-tied@steps,spt-causal "$@"; }
+# every parameter redrawn: what is a structured initialisation worth?
+run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "$@"; }
 # is it locality that pretraining teaches?
-run_gene-starts-controls() {
-    gene_starts --arch $controls --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"
+run_gene-starts-controls() { shorter --arch $controls "$@"; }
+# the same, each control at its own rate of pretraining
+run_gene-starts-controls-rates() {
+    shorter --arch $controls --inits spt-masked --grid lr=5e-4,1e-3,2e-3 pretrain.learning_rate=1e-3,2e-3,4e-3 "$@"
 }
 
 tones() { compare --recipe spoken-tones-100 --grid lr=1e-3,3e-3,6e-3 "$@"; }
