@@ -67,7 +67,7 @@ def test_the_best_of_all_arms_that_pretrain_is_kept(tmp_path):
     runs = [{"name": f"run-{index}", "init": init} for index, init in enumerate(scores)]
     write_json(tmp_path / "plan.json", {"metric": "accuracy", "runs": [{"name": "p", "init": "pretrain"}, *runs]})
     for run in runs:
-        metrics = {"init": run["init"], "validation": {"accuracy": scores[run["init"]]}}
+        metrics = {"init": run["init"], "validation": {"accuracy": scores[run["init"]], "loss": 1.0}}
         write_json(tmp_path / "runs" / run["name"] / "metrics.json", metrics)
     best = json.loads((keep_best(tmp_path) / "metrics.json").read_text())
     assert best["init"] == "spt-masked@span_length=4"

@@ -8,15 +8,17 @@ from hf_longseq.errors import HfLongSeqError
 
 
 def plan(folder, metric="accuracy", **outcomes):
-    """A comparison's folder without training: `name: (grid, seed, validation, test)`, or an error as the outcome."""
+    """A comparison's folder without training: `name: (grid, seed, validation, test, validation loss)`, or an error as
+    the outcome."""
     runs = []
-    for name, (grid, seed, validation, test) in outcomes.items():
+    for name, (grid, seed, validation, test, *loss) in outcomes.items():
         runs.append(
             {"name": name, "phase": "finetune", "arch": "s4", "init": "scratch", "seed": seed, "fraction": None,
              "grid": grid, "pretrained": None, "objective": None}
         )  # fmt: skip
         metrics = {
-            "validation": {metric: validation}, "train_examples": 8, "steps": 2, "examples_seen": 16, "flops": 5.0,
+            "validation": {metric: validation, "loss": [*loss, 1.0][0]},
+            "train_examples": 8, "steps": 2, "examples_seen": 16, "flops": 5.0,
             "num_parameters": 3, "wall_seconds": 1.0, **({} if test is None else {"test": {metric: test}}),
         }  # fmt: skip
         place = folder / "runs" / name
@@ -40,6 +42,11 @@ def test_the_point_with_the_best_mean_over_the_seeds_is_chosen(tmp_path):
 
 def test_of_an_error_the_smallest_is_best(tmp_path):
     results = collect(plan(tmp_path, "rmse", a=({"lr": 0.1}, 0, 2.0, 2.0), b=({"lr": 0.2}, 0, 1.0, 1.5)))
+    assert results["rows"][0]["grid"] == {"lr": 0.2}
+
+
+def test_of_equal_points_the_lower_validation_loss_is_best(tmp_path):
+    results = collect(plan(tmp_path, a=({"lr": 0.1}, 0, 0.7, 0.6, 0.9), b=({"lr": 0.2}, 0, 0.7, 0.8, 0.5)))
     assert results["rows"][0]["grid"] == {"lr": 0.2}
 
 

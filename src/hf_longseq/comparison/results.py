@@ -129,11 +129,15 @@ class PlanResults:
         return list(points.values())
 
     def best_point(self, group: list[Record]) -> list[Record]:
-        """The runs of the point with the best validation mean; one that all seeds finished comes before others."""
+        """The runs of the point with the best validation mean, of equal ones that with the lower loss; one that all
+        seeds finished comes before others."""
 
         def rank(runs: list[Record]) -> tuple:
             values = self.validation(runs)
-            return len(values), self.sign * statistics.fmean(values) if values else float("-inf")
+            if not values:
+                return (0,)
+            losses = [found["validation"]["loss"] for run in runs if (found := self.metrics[run["name"]])]
+            return len(values), self.sign * statistics.fmean(values), -statistics.fmean(losses)
 
         return max(self.points(group), key=rank)
 
