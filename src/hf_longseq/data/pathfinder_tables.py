@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import maximum_filter
 
 ANTIALIAS = 2
 NUM_DEGREES = 360
@@ -171,11 +172,6 @@ def _ring(radius: int) -> np.ndarray:
     return np.unique(cells.astype(np.int64), axis=0)
 
 
-def _disc(radius: int) -> np.ndarray:
-    y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
-    return y * y + x * x <= radius * radius
-
-
 def _stamp(angle: float, length: int, thickness: float, margin: int, half: int) -> tuple[np.ndarray, np.ndarray]:
     """A dash from the middle of a (2·half+1)² patch, and the dash widened by the margin; uint8."""
     from PIL import Image, ImageDraw
@@ -191,10 +187,8 @@ def _stamp(angle: float, length: int, thickness: float, margin: int, half: int) 
 
 def widen(pictures: np.ndarray, radius: int) -> np.ndarray:
     """Maximum over a disc around each cell of (..., H, W); what lies at the edges comes back on the other side."""
-    widened = pictures
-    for shift in np.argwhere(_disc(radius)) - radius:
-        widened = np.maximum(widened, np.roll(pictures, shift, axis=(-2, -1)))
-    return widened
+    y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
+    return maximum_filter(pictures, footprint=y * y + x * x <= radius * radius, mode="wrap", axes=(-2, -1))
 
 
 def _shrink(picture: np.ndarray, side: int) -> np.ndarray:

@@ -92,8 +92,7 @@ def to_published(table: pa.Table, features: Features, spec: TaskSpec) -> pa.Tabl
     for name in features:
         column = table[name].combine_chunks()
         if name in INPUTS and media:
-            encode = _png if media == "image" else _wav
-            files = [{"bytes": encode(row, spec), "path": None} for row in _rows(column)]
+            files = [{"bytes": _encode(row, spec, media), "path": None} for row in _rows(column)]
             columns.append(pa.array(files, there.arrow_schema.field(media).type))
         else:
             columns.append(column.cast(there.arrow_schema.field(name).type))
@@ -106,9 +105,8 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
     columns = {}
     for name, kind in features.items():
         if name in INPUTS and media:
-            decode = _pixels if media == "image" else _samples
-            dtype = getattr(getattr(kind, "feature", kind), "dtype", None)
-            columns[name] = sequence_array([decode(file["bytes"], spec) for file in batch[media].to_pylist()], dtype)
+            rows = [_decode(file["bytes"], spec, media) for file in batch[media].to_pylist()]
+            columns[name] = sequence_array(rows, getattr(kind, "feature", kind).dtype)
         else:
             columns[name] = array_cast(batch[name], types.field(name).type)
     return pa.table(columns, schema=types)
@@ -123,31 +121,28 @@ def _rows(column: pa.Array) -> Iterator[np.ndarray]:
         yield flat.reshape(len(values), -1) if pa.types.is_list(values.type) else flat
 
 
-def _png(pixels_L: np.ndarray, spec: TaskSpec) -> bytes:
+def _encode(row: np.ndarray, spec: TaskSpec, media: str) -> bytes:
+    """A sequence as a PNG or WAV file."""
     target = io.BytesIO()
-    pillow().fromarray(pixels_L.reshape(*spec.image_shape, *pixels_L.shape[1:])).save(target, "PNG")
+    if media == "audio":
+        wavfile.write(target, spec.sampling_rate, row)
+    else:
+        pillow().fromarray(row.reshape(*spec.image_shape, *row.shape[1:])).save(target, "PNG")
     return target.getvalue()
 
 
-def _pixels(content: bytes, spec: TaskSpec) -> np.ndarray:
+def _decode(content: bytes, spec: TaskSpec, media: str) -> np.ndarray:
+    """The sequence in a PNG or WAV file, which may be anybody's."""
+    if media == "audio":
+        rate, samples = wavfile.read(io.BytesIO(content))
+        if rate != spec.sampling_rate or samples.ndim != 1:
+            raise ValueError(f"a sound of {rate} Hz with shape {samples.shape}")
+        return samples
     with pillow().open(io.BytesIO(content), formats=("PNG",)) as picture:
         if picture.size != tuple(reversed(spec.image_shape)):
             raise ValueError(f"a picture of {picture.size} pixels")
         pixels = np.asarray(picture)
     return pixels.reshape(-1, *pixels.shape[2:])
-
-
-def _wav(samples_L: np.ndarray, spec: TaskSpec) -> bytes:
-    target = io.BytesIO()
-    wavfile.write(target, spec.sampling_rate, samples_L)
-    return target.getvalue()
-
-
-def _samples(content: bytes, spec: TaskSpec) -> np.ndarray:
-    rate, samples = wavfile.read(io.BytesIO(content))
-    if rate != spec.sampling_rate or samples.ndim != 1:
-        raise ValueError(f"a sound of {rate} Hz with shape {samples.shape}")
-    return samples
 
 
 def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tuple[str, pa.Table]]:

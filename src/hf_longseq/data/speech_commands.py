@@ -103,14 +103,10 @@ def _split_of(source: Path) -> dict[str, str]:
     return {clip.strip(): split for name, split in LISTS.items() for clip in lists[name].splitlines() if clip.strip()}
 
 
-def _is_clip(name: str) -> bool:
-    return name.endswith(".wav") and name.split("/")[0] in LABELS
-
-
 def _clips(source: Path) -> Iterator[tuple[str, bytes]]:
     """Name ("word/file.wav") and content of every clip of the 35 words; background noise is left out."""
     if source.is_file():
-        yield from _members(source, _is_clip)
+        yield from _members(source, lambda name: name.endswith(".wav") and name.split("/")[0] in LABELS)
         return
     for word in LABELS:
         for path in sorted((source / word).glob("*.wav")):

@@ -131,7 +131,8 @@ def _rows(
         for row, raw in enumerate(table.column(column), start=1):
             array = _encode(raw, f"{table.name}, row {row},", reader, spec, processor)
             if dtype == "uint8" and array.dtype.kind == "f":
-                array = _levels(array, spec.value_range)
+                low, high = spec.value_range  # the 256 levels in which the task stores its values
+                array = np.clip(np.round((array - low) / (high - low) * 255), 0, 255).astype(np.uint8)
             yield "unlabelled", {name: array}
 
 
@@ -149,9 +150,3 @@ def _encode(raw: Any, where: str, reader: Reader, spec: TaskSpec, processor) -> 
     if reader.modality in ("values", "audio"):
         return processor.prepare(array.copy(), None).numpy()
     return array
-
-
-def _levels(values: np.ndarray, value_range: tuple[float, float]) -> np.ndarray:
-    """Values as the 256 levels in which a task stores them."""
-    low, high = value_range
-    return np.clip(np.round((values - low) / (high - low) * 255), 0, 255).astype(np.uint8)
