@@ -96,15 +96,9 @@ def with_output_dir(command: str, argv: list[str]) -> list[str]:
 
 
 def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | None = None) -> tuple[list[str], dict]:
-    """Take the options of recipe sections out of the words of a command line.
+    """Take the options of recipe sections out of the words of a command line: the other words, and the overrides.
 
-    Args:
-        argv: Words of the command line.
-        phase: Section whose options may be written without its name, in commands that train one phase.
-        parser: Knows the options of the command itself; what it does not know may be a field of `TrainingArguments`.
-
-    Returns:
-        The other words, and the recipe overrides as a nested mapping.
+    Options of `phase` may be written without its name. Those that `parser` does not know may be of TrainingArguments.
     """
     short = {field.name for field in section_options(SECTIONS[phase])} if phase else set()
     own = set() if parser is None else {name[2:] for action in parser._actions for name in action.option_strings}

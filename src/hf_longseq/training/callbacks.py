@@ -55,11 +55,7 @@ class StopOnSignal(TrainerCallback):
 
     Used around training as a context manager, which puts the handlers back. After the checkpoint the signal does what
     it would have done at once; a second one does not wait. With several processes all save the same step, whichever of
-    them was told.
-
-    Args:
-        tell: Called with the step and a line of text when training next looks after a signal, and when its checkpoint
-            is there.
+    them was told. `tell` gets the step and a line of text when training next looks, and when the checkpoint is there.
     """
 
     def __init__(self, tell: Callable[[int, str], None]):

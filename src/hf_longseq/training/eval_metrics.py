@@ -150,5 +150,10 @@ def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:
     return logits.astype(np.float64)
 
 
+def probabilities(logits: torch.Tensor, problem_type: str) -> torch.Tensor:
+    """Turn logits (..., K) into the probability of each class, or of each label by itself."""
+    return logits.softmax(-1) if problem_type == "single_label_classification" else logits.sigmoid()
+
+
 def _to_numpy(array) -> np.ndarray:
     return array.cpu().numpy() if torch.is_tensor(array) else np.asarray(array)

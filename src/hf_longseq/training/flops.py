@@ -32,11 +32,7 @@ def training_flops(
     Works on a copy of the model, so that neither gradients nor running statistics change, and leaves the random
     generators of torch as they were. A process counts once for each configuration and shape of batch.
 
-    Args:
-        model: The model that is to be trained.
-        collator: Makes a batch with labels from the rows; must draw nothing from a state of its own.
-        rows: Examples of one batch; longer ones cost more, and all are padded to the longest.
-        device: Where to run.
+    The collator must draw nothing from a state of its own. All rows are padded to the longest, and cost as much.
 
     Returns:
         The count divided by the number of rows, or None where the model cannot be counted (said in the log).

@@ -30,13 +30,9 @@ Source = str | os.PathLike | PreTrainedConfig | PreTrainedModel
 
 
 def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
-    """A model with a head, and the task with the token ids that this model uses.
+    """A model with the head of an Auto class, and the task with the token ids that this model uses.
 
-    Args:
-        model: See above.
-        head: The Auto class of the head.
-        spec: The task.
-        fields: Fields of the configuration that the task or the objective determines, where it has them.
+    `fields` of the configuration are those that the task or the objective determines.
 
     Raises:
         HfLongSeqError: If the name is unknown, or the model cannot read these inputs.

@@ -26,7 +26,7 @@ from hf_longseq.training.build import (
     pretraining_class,
     training_arguments,
 )
-from hf_longseq.training.eval_metrics import decide
+from hf_longseq.training.eval_metrics import decide, probabilities
 from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
@@ -176,12 +176,10 @@ def _answers(logits: torch.Tensor, labels: torch.Tensor | None, config, start: i
     answers = []
     for row in range(len(logits)):
         answer: dict[str, Any] = {"index": start + row, "prediction": _named(decided[row], problem, config)}
-        if problem == "single_label_classification":
-            chances = logits[row].softmax(-1)
-            answer["score"] = round(float(chances[decided[row]]), 4)
-        elif problem == "multi_label_classification":
-            chances = logits[row].sigmoid()
         if problem != "regression":
+            chances = probabilities(logits[row], problem)
+            if problem == "single_label_classification":
+                answer["score"] = round(float(chances[decided[row]]), 4)
             answer["probabilities"] = {config.id2label[i]: round(float(p), 4) for i, p in enumerate(chances)}
         if labels is not None:
             answer["label"] = _named(labels[row].numpy(), problem, config)

@@ -23,13 +23,8 @@ class LengthGroupedOrder(Sampler[int]):
     """A random order in which consecutive examples, a batch at a time, are of similar length.
 
     The batch with the longest example comes first, so that too little memory shows at once; the others come in random
-    order, and an incomplete one last.
-
-    Args:
-        lengths: Length of every example.
-        batch_size: Examples per optimiser step, over all processes.
-        seed: Seed of the order.
-        epoch: Says which epoch begins.
+    order, and an incomplete one last. `batch_size` counts the examples of an optimiser step over all processes, and
+    `epoch` says which one begins.
     """
 
     def __init__(self, lengths: list[int], batch_size: int, seed: int, epoch: Callable[[], int]):

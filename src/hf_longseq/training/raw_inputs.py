@@ -20,13 +20,10 @@ STDIN = "-"
 
 
 class RawInputs:
-    """Rows of a source in the form that a checkpoint reads, one at a time.
+    """Rows of a source in the form that the checkpoint of a folder reads, one at a time.
 
-    Args:
-        source: What `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input.
-        folder: Checkpoint with its processor.
-        config: Its configuration.
-        input_column, second_input_column: Names; default: the first usual name that the source has.
+    The source is what `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input;
+    its columns have by default the first usual name that it has.
 
     Raises:
         HfLongSeqError: If the source cannot be read, or holds what this checkpoint does not read.

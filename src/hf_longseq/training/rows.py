@@ -26,11 +26,9 @@ TEXT_COLUMNS = ("text", "sentence")
 
 
 def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: Any = None) -> "Dataset":
-    """Rows with `input_ids` or `input_values`, and `labels` where there are any.
+    """Rows with `input_ids` or `input_values`, and `labels` where there are any, of a split or of named splits.
 
-    Args:
-        dataset: A split, a list of rows, or a mapping of named splits.
-        processing_class: Tokenizer of texts; None reads them as bytes.
+    Without a tokenizer as `processing_class`, texts are read as bytes.
 
     Raises:
         HfLongSeqError: If no column holds inputs.
@@ -72,13 +70,10 @@ def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:
 
 
 def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = False) -> TaskSpec:
-    """What rows hold, found in the rows themselves.
+    """What rows of `model_rows` hold, found in the rows themselves; their labels only if they are `labelled`.
 
-    Args:
-        rows: As `model_rows` returns them.
-        processing_class: A tokenizer knows the vocabulary and the special ids; without it, the ids above the highest
-            one in the rows become those of the mask and of padding.
-        labelled: Whether to look at the labels; else the task is taken for one without classes.
+    A tokenizer knows the vocabulary and the special ids; without it, the ids above the highest one in the rows become
+    those of the mask and of padding.
     """
     tokenizer = processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)

@@ -179,11 +179,7 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
 def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = False, finished: str = METRICS) -> str:
     """Decide what a run may do with its output folder, and record the run's settings there.
 
-    Args:
-        folder: The output folder.
-        settings: All settings of the run; `run.init_from` may differ in spelling as long as the weights are the same.
-        overwrite: Start again in a folder that holds a run.
-        finished: The file whose presence marks the run as complete.
+    The file `finished` marks a run as complete; `overwrite` starts again in a folder that holds a run.
 
     Returns:
         "new" (start), "resume" (the same run, unfinished) or "finished" (the same run, complete).
@@ -402,11 +398,6 @@ def check_safetensors(folder: str | os.PathLike) -> None:
 
 def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> Any:
     """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code.
-
-    Args:
-        auto_class: An Auto class of transformers, or one of our models.
-        folder: Holds `config.json` and the weights.
-        **options: For `from_pretrained`.
 
     Raises:
         HfLongSeqError: If it cannot be opened, with the reason.

@@ -27,9 +27,7 @@ FILLER = "_filler"
 class FilledDataset(Dataset):
     """A data set whose length is rounded up; what lies beyond its end are marked copies of its first rows.
 
-    Args:
-        dataset: The examples; any data set with `__len__` and `__getitem__`.
-        multiple: The length becomes a multiple of this: examples that all processes together take at a time.
+    The length becomes a multiple of the examples that all processes together take at a time.
     """
 
     def __init__(self, dataset, multiple: int):
@@ -49,13 +47,10 @@ class FilledDataset(Dataset):
 
 
 class FilledSampler(Sampler[int]):
-    """The random order that one process would take, then the filling rows.
+    """The random order that one process would take, which is that of accelerate's own sampler, then the filling rows.
 
-    Args:
-        dataset: The filled data set.
-        seed: Seed of the order; epoch n has the order of accelerate's own sampler for this seed and n.
-        epoch: Says which epoch begins. Asked here, and not told by the loader, because accelerate's loaders do not
-            pass it on to the sampler when several processes go on in the middle of an epoch.
+    `epoch` is asked which one begins, and not told by the loader, because accelerate's loaders do not pass it on to
+    the sampler when several processes go on in the middle of an epoch.
     """
 
     def __init__(self, dataset: FilledDataset, seed: int, epoch: Callable[[], int]):

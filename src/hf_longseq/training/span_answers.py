@@ -14,6 +14,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.collators import IGNORE
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.metrics.spans import Tags, spans_of
+from hf_longseq.training.eval_metrics import decide, probabilities
 
 
 def span_answers(
@@ -29,13 +30,7 @@ def span_answers(
     A span has `start`, `end` (one after the last), `label`, and `score`, the mean probability of its positions. Ends
     are positions of the input; of texts (`reads_bytes`) they are characters, and `text` is what the span holds.
 
-    Args:
-        logits_BLK: What the model gave.
-        labels: (B, L) or (B, L, K), -100 where none is known.
-        batch: The inputs, with their `attention_mask`.
-        config: Configuration of the model.
-        start: Index of the first example.
-        reads_bytes: Whether the tokens are bytes of text.
+    Labels are (B, L) or (B, L, K), -100 where none is known; `start` is the index of the first example.
     """
     names = [config.id2label[index] for index in range(config.num_labels)]
     problem = config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
@@ -49,12 +44,13 @@ def span_answers(
             logits_LK, ids_L, true = logits_LK[kept_L], ids_L[kept_L], None if true is None else true[kept_L]
         answer: dict[str, Any] = {"index": start + row}
         if problem == "regression":
-            answer["prediction"] = _plain(logits_LK)
+            numbers_LK = np.round(logits_LK.astype(np.float64), 6)
+            answer["prediction"] = (numbers_LK[:, 0] if numbers_LK.shape[1] == 1 else numbers_LK).tolist()
             if true is not None:
                 answer["label"] = [None if number == IGNORE else number for number in np.ravel(true).tolist()]
         else:
-            scores_LK, classes = _decide(logits_LK, problem)
-            answer["spans"] = _spans(classes, names, problem, ids_L, scores_LK)
+            scores_LK = probabilities(torch.from_numpy(logits_LK), problem).numpy()
+            answer["spans"] = _spans(decide(logits_LK, problem), names, problem, ids_L, scores_LK)
             if true is not None:
                 answer["label"] = _spans(true, names, problem, ids_L)
         answers.append(answer)
@@ -65,14 +61,6 @@ def reads_bytes(spec: TaskSpec) -> bool:
     """Whether a task's tokens are bytes of text."""
     plain = spec.modality == "tokens" and not spec.vocabulary and spec.image_shape is None
     return plain and spec.vocab_size == byte_text.VOCAB_SIZE
-
-
-def _decide(logits_LK: np.ndarray, problem: str) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (L, K), and classes (L,) or 0 and 1 for each label (L, K)."""
-    logits = torch.from_numpy(logits_LK)
-    if problem == "single_label_classification":
-        return logits.softmax(-1).numpy(), logits_LK.argmax(-1)
-    return logits.sigmoid().numpy(), (logits_LK > 0).astype(np.int64)
 
 
 def _spans(
@@ -108,8 +96,3 @@ def _runs(classes_L: np.ndarray, names: list[str], ids_L, scores_LK) -> list[dic
             span |= {"start": first, "end": end, "text": text[first:end]}
         spans.append(span)
     return spans
-
-
-def _plain(numbers_LK: np.ndarray) -> list:
-    rounded = np.round(numbers_LK.astype(np.float64), 6)
-    return (rounded[:, 0] if rounded.shape[1] == 1 else rounded).tolist()

@@ -319,10 +319,7 @@ class WallClock(TrainerCallback, ExportableState):
 class ProgressReport(TrainerCallback):
     """Tells a listener how far a run is: `listener(label, step, total, text)` after each step and evaluation.
 
-    Args:
-        label: Name of the run in the progress shown.
-        listener: Receives the report; `text` is a line for an evaluation, else None.
-        metric: The validation metric to show, besides the loss.
+    `text` is a line for an evaluation, with the loss and `metric`, else None.
     """
 
     def __init__(self, label: str, listener: Callable, metric: str):

@@ -258,12 +258,8 @@ def take_trunk(
 ) -> tuple[PreTrainedModel, TransferReport]:
     """Copy a base model of transformers into the trunk of `model`: safetensors only, no code of its own.
 
-    Args:
-        model: One of transformers' models with a head, or one of ours around its base model.
-        source: The folder or repository of what is copied, and how messages name it (`where`).
-        new_vocabulary: The token embedding stays as it is, because the ids mean something else.
-        ours: The checkpoint was written by this package, so that a tensor too many is a mistake; others may hold
-            buffers of old versions.
+    With a `new_vocabulary` the token embedding stays as it is, because the ids mean something else. In a checkpoint of
+    `ours` a tensor too many is a mistake; others may hold buffers of old versions. `where` is its name in messages.
 
     Returns:
         The base model, and what was copied of it.
