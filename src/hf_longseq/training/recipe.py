@@ -20,7 +20,7 @@ import yaml
 
 from hf_longseq import recipes
 from hf_longseq.data.task import TASKS
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.training.architectures import KNOWN, check_model, check_model_fields, check_name, is_hf, tiny_fields
 from hf_longseq.training.arguments import (
     SECTIONS,
@@ -174,10 +174,8 @@ def read_recipe(source: "str | Path | Raw | None") -> Raw:
     if isinstance(source, dict):
         return check_sections(source, "the recipe")
     path = recipes.find(str(source))
-    try:
+    with explained(f"recipe {path} is not valid YAML", ValueError):
         content = read_yaml(path)
-    except ValueError as error:
-        raise HfLongSeqError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
         raise HfLongSeqError(f"recipe {path} holds no sections: write {', '.join(SECTIONS)}, each with its options.")
     return check_sections(content, f"recipe {path}")
