@@ -214,12 +214,10 @@ def denoising_parts(settings: PretrainSection | SPTConfig, spec: TaskSpec, seed:
     """Collators for training and for evaluation, and the metrics, of pretraining."""
     levels = {"num_levels": num_levels(settings, spec)}
     documents = 2 if spec.pair else 1
-    if settings.both_directions:
-        collator = DataCollatorForCausalDenoising.from_task(spec, **levels, both_directions=True)
-        return collator, collator, DenoisingMetrics(documents=2 * documents)
     if settings.objective == "causal":
-        collator = DataCollatorForCausalDenoising.from_task(spec, **levels)
-        return collator, collator, DenoisingMetrics(causal=True, documents=documents)
+        both = settings.both_directions  # labels stand where they are predicted, in two batches
+        collator = DataCollatorForCausalDenoising.from_task(spec, **levels, both_directions=both)
+        return collator, collator, DenoisingMetrics(causal=not both, documents=2 * documents if both else documents)
     masking = {**levels, "mask_ratio": settings.mask_ratio or spec.mask_ratio, "span_length": settings.span_length}
     training = DataCollatorForMaskedDenoising.from_task(spec, **masking, seed=seed)
     evaluation = DataCollatorForMaskedDenoising.from_task(
