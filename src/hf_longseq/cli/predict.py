@@ -77,17 +77,10 @@ def write_answers(path: Path, answers: list[dict[str, Any]]) -> None:
     if path.suffix.lower() in (".jsonl", ".json"):
         write_whole(path, "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
         return
-    import io
-
     import pandas as pd
 
     table = pd.DataFrame([_flat(answer) for answer in answers])
-    if path.suffix.lower() == ".csv":
-        write_whole(path, table.to_csv(index=False))
-        return
-    content = io.BytesIO()
-    table.to_parquet(content, index=False)
-    write_whole(path, content.getvalue())
+    write_whole(path, table.to_csv(index=False) if path.suffix.lower() == ".csv" else table.to_parquet(index=False))
 
 
 def _flat(answer: dict[str, Any]) -> dict[str, Any]:

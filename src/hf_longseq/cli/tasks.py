@@ -27,7 +27,11 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
 
     if options.action == "list":
-        _list()
+        width = max(map(len, TASKS)) + 2
+        for name, entry in TASKS.items():
+            cached = cached_bytes(name)
+            note = f"; {cached / 2**20:,.1f} MiB cached" if cached else ""
+            print(f"{name:<{width}}{entry.summary}; {entry.size}; {entry.source}{note}")
         return
     if options.name is None:
         raise HfLongSeqError(f"`tasks {options.action}` needs the name of a task: known: {', '.join(TASKS)}.")
@@ -54,15 +58,6 @@ def _publish(options, given: dict) -> None:
     quiet_libraries()
     places = {key: getattr(options, key) for key in ("private", "revision", "dry_run", "output_dir")}
     print(publish_task(options.name, options.repo_id, options=given, **places))
-
-
-def _list() -> None:
-    """One line per task."""
-    width = max(map(len, TASKS)) + 2
-    for name, entry in TASKS.items():
-        cached = cached_bytes(name)
-        note = f"; {cached / 2**20:,.1f} MiB cached" if cached else ""
-        print(f"{name:<{width}}{entry.summary}; {entry.size}; {entry.source}{note}")
 
 
 def _describe(name: str) -> None:

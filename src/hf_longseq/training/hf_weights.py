@@ -43,7 +43,12 @@ def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -
     where = f"model.pretrained {source!r}"
     base, report = take_trunk(model, source, where, revision=revision, new_vocabulary=other_vocabulary, ours=False)
     if other_vocabulary:
-        _spell(model, base, _tokenizer(source, revision), spec)
+        rows = base.get_input_embeddings().weight.detach()
+        own = trunk_of(model)[1].get_input_embeddings().weight
+        with torch.no_grad():
+            for index, ids in enumerate(spelled(spec, _tokenizer(source, revision))):
+                if ids:
+                    own[index] = rows[ids].mean(0)
     return replace(report, commit=commit)
 
 
@@ -55,17 +60,6 @@ def _tokenizer(source: str, revision: str | None):
             f"model.pretrained {source!r} has no tokenizer to spell the symbols of the task: add its files, or set "
             "model.pretrained to false."
         ) from error
-
-
-def _spell(model: PreTrainedModel, base: PreTrainedModel, tokenizer, spec: TaskSpec) -> None:
-    """Set the embedding of every symbol to that of its spelling."""
-    rows = base.get_input_embeddings().weight.detach()
-    _, trunk = trunk_of(model)
-    own = trunk.get_input_embeddings().weight
-    with torch.no_grad():
-        for index, ids in enumerate(spelled(spec, tokenizer)):
-            if ids:
-                own[index] = rows[ids].mean(0)
 
 
 def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
