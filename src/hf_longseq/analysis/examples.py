@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.task import TASKS, TaskSpec, load_task
@@ -33,11 +34,8 @@ def _spread(rows, count: int, spec: TaskSpec) -> list[dict]:
     """Rows of one class after the other, in turn."""
     if spec.per_position or not spec.labels or np.ndim(labels := rows["labels"][:]) > 1:
         return [rows[i] for i in range(min(count, len(rows)))]
-    labels = np.asarray(labels)
-    per_class = [np.flatnonzero(labels == label) for label in range(len(spec.labels))]
-    turns = range(max(map(len, per_class)))
-    order = [int(members[turn]) for turn in turns for members in per_class if turn < len(members)]
-    return [rows[i] for i in order[:count]]
+    turns = pd.Series(labels).groupby(np.asarray(labels)).cumcount()
+    return [rows[i] for i in np.lexsort((labels, turns))[:count].tolist()]
 
 
 def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
@@ -45,7 +43,9 @@ def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
     lines = [f"[{label_text(row['labels'], spec)}]"]
     for name in (key for key in ("input_ids", "input_ids_2", "input_values", "input_values_2") if key in row):
         sequence = np.asarray(row[name])
-        lines.append(f"{len(sequence):,} steps: {_shorten(_content(sequence, spec), width)}")
+        text = " ".join(_content(sequence, spec).split())
+        text = text if len(text) <= width else f"{text[: width - 4]} ..."
+        lines.append(f"{len(sequence):,} steps: {text}")
     return "\n".join(lines)
 
 
@@ -78,11 +78,6 @@ def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
     if sequence.ndim > 1:
         return " ".join(f"({', '.join(f'{x:.4g}' for x in step)})" for step in sequence[:40])
     return " ".join(f"{x:.4g}" for x in sequence[:200])
-
-
-def _shorten(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else f"{text[: width - 4]} ..."
 
 
 def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:

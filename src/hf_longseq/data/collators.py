@@ -120,7 +120,18 @@ class _Collator:
                 "lay the row out as (length, channels), or change num_channels."
             )
         if values.dtype.kind in "iu":
-            values = self._from_grey_levels(values, where)
+            if self.value_range is None:
+                raise HfLongSeqError(
+                    f"{where} holds integers (grey levels 0..255) but value_range is None: state it, for example "
+                    "(-1, 1), or store the values as float32."
+                )
+            if values.size and (values.min() < 0 or values.max() > 255):
+                raise HfLongSeqError(
+                    f"{where} holds integers from {values.min()} to {values.max()}, but grey levels are 0..255: "
+                    "store other numbers as float32."
+                )
+            low, high = self.value_range
+            return (low + values * ((high - low) / 255.0)).astype(np.float32)
         finite = np.isfinite(values)
         if not finite.all():
             step, channel = np.argwhere(~finite)[0]
@@ -129,20 +140,6 @@ class _Collator:
                 "fill or remove missing values before training."
             )
         return values.astype(np.float32)
-
-    def _from_grey_levels(self, levels: np.ndarray, where: str) -> np.ndarray:
-        if self.value_range is None:
-            raise HfLongSeqError(
-                f"{where} holds integers (grey levels 0..255) but value_range is None: state it, for example (-1, 1), "
-                "or store the values as float32."
-            )
-        if levels.size and (levels.min() < 0 or levels.max() > 255):
-            raise HfLongSeqError(
-                f"{where} holds integers from {levels.min()} to {levels.max()}, but grey levels are 0..255: "
-                "store other numbers as float32."
-            )
-        low, high = self.value_range
-        return (low + levels * ((high - low) / 255.0)).astype(np.float32)
 
     def _attention(self, rows: list[dict], name: str, sequences: list[np.ndarray]) -> list[np.ndarray]:
         """The rows' own attention masks if they have any (already padded data), else all ones."""

@@ -108,12 +108,8 @@ class LabelSequences:
     def feature(self) -> Any:
         """Type of the column of labels laid out."""
         labels, _ = next(iter(self.rows.values()))
-        return sequence_feature(self.dtype, labels.shape[1] if labels.ndim == 2 else 1)
-
-    @property
-    def dtype(self) -> str:
-        """Type of the labels laid out."""
-        return "int16" if self.problem_type == "single_label_classification" else "float32"
+        dtype = "int16" if self.problem_type == "single_label_classification" else "float32"
+        return sequence_feature(dtype, labels.shape[1] if labels.ndim == 2 else 1)
 
     @property
     def digest(self) -> str:

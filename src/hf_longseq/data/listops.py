@@ -71,7 +71,20 @@ def load(
         rows = partial(listops_rows, release, VOCABULARY, max_length)
         splits = load_converted("listops", options, files, FEATURES, rows, cache_dir)
         return splits, replace(task_spec(max_length), source="the Long Range Arena release", note="")
-    task = listops_task(train_examples, eval_examples, min_length, max_length, max_depth, max_args, seed)
+    if max_depth < 2 or max_args < 2:
+        raise HfLongSeqError(f"max_depth={max_depth} and max_args={max_args} allow no operator: use 2 or more.")
+    longest = 1
+    for _ in range(max_depth - 1):
+        longest = min(2 + max_args * longest, 10**9)
+    shortest = 4  # an operator, two digits, the closing bracket
+    if min_length < 0 or max_length - 1 < max(min_length + 1, shortest) or min_length + 1 > longest:
+        raise HfLongSeqError(
+            f"min_length={min_length} and max_length={max_length} leave no length strictly between them that trees "
+            f"with max_depth={max_depth} and max_args={max_args} have ({shortest}..{longest}): widen the range."
+        )
+    parameters = {"min_length": min_length, "max_length": max_length, "max_depth": max_depth, "max_args": max_args}
+    splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
+    task = GeneratedTask("listops", VERSION, make_row, FEATURES, parameters, splits, seed, "input_ids")
     return load_generated(task, cache_dir, num_workers), task_spec(max_length)
 
 
@@ -92,26 +105,6 @@ def task_spec(max_length: int = 2_000) -> TaskSpec:
         license="Apache-2.0",
         note="drawn anew from a seed; the released files cannot be reproduced byte for byte",
     )
-
-
-def listops_task(
-    train_examples: int, eval_examples: int, min_length: int, max_length: int, max_depth: int, max_args: int, seed: int
-) -> GeneratedTask:
-    """Check the parameters and describe the set to generate."""
-    if max_depth < 2 or max_args < 2:
-        raise HfLongSeqError(f"max_depth={max_depth} and max_args={max_args} allow no operator: use 2 or more.")
-    longest = 1
-    for _ in range(max_depth - 1):
-        longest = min(2 + max_args * longest, 10**9)
-    shortest = 4  # an operator, two digits, the closing bracket
-    if min_length < 0 or max_length - 1 < max(min_length + 1, shortest) or min_length + 1 > longest:
-        raise HfLongSeqError(
-            f"min_length={min_length} and max_length={max_length} leave no length strictly between them that trees "
-            f"with max_depth={max_depth} and max_args={max_args} have ({shortest}..{longest}): widen the range."
-        )
-    parameters = {"min_length": min_length, "max_length": max_length, "max_depth": max_depth, "max_args": max_args}
-    splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    return GeneratedTask("listops", VERSION, make_row, FEATURES, parameters, splits, seed, distinct_column="input_ids")
 
 
 def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> Row:

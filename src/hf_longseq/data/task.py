@@ -141,12 +141,8 @@ class TaskEntry:
         return {name: parameter for name, parameter in every.items() if name not in self.options}
 
 
-def _read_tasks() -> dict[str, TaskEntry]:
-    table = yaml.safe_load((Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8"))
-    return {name: TaskEntry(**entry) for name, entry in table.items()}
-
-
-TASKS = _read_tasks()
+_TABLE = yaml.safe_load((Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8"))
+TASKS = {name: TaskEntry(**entry) for name, entry in _TABLE.items()}
 # Small real data sets that travel with the package: `<task>-<split>.parquet` and `<task>.md` (origin, licence).
 EMBEDDED = Path(__file__).parent / "embedded"
 OWN_FILES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".npy", ".npz")
