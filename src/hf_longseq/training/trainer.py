@@ -221,16 +221,17 @@ class LongSeqTrainer(ShardedTrainer):
         joined = (None, None) if prediction_loss_only else (torch.cat(logits), torch.cat(labels))
         return torch.stack(loss).mean(), *joined
 
-    def get_eval_dataloader(self, eval_dataset=None):
-        return self._with_eval_collator(super().get_eval_dataloader, eval_dataset)
-
-    def get_test_dataloader(self, test_dataset):
-        return self._with_eval_collator(super().get_test_dataloader, test_dataset)
-
-    def _get_dataloader(self, *args, **kwargs):
+    def _get_dataloader(self, dataset, *args, is_training: bool = False, **kwargs):
+        training_collator = self.data_collator
+        if not is_training:
+            dataset = dataset if self._read_rows is None else self._read_rows(dataset)
+            self.data_collator = self.eval_data_collator or training_collator
+        try:
+            loader = super()._get_dataloader(dataset, *args, is_training=is_training, **kwargs)
+        finally:
+            self.data_collator = training_collator
         # Each iterator over a loader draws a seed for its workers. From torch's own generator that would shift the
         # dropout of every later step, by as many draws as iterators were made, which a resume changes.
-        loader = super()._get_dataloader(*args, **kwargs)
         loader.generator = torch.Generator().manual_seed(self.args.seed)
         return loader
 
@@ -263,16 +264,6 @@ class LongSeqTrainer(ShardedTrainer):
         self.accelerator.wait_for_everyone()
         if self.args.should_save and limit:
             checkpoints.discard_superseded(folder.parent, keep=limit)
-
-    def _with_eval_collator(self, make_dataloader: Callable, dataset):
-        if self._read_rows is not None and not isinstance(dataset, str):  # a string is a key of eval_dataset
-            dataset = self._read_rows(dataset)
-        training_collator = self.data_collator
-        self.data_collator = self.eval_data_collator or training_collator
-        try:
-            return make_dataloader(dataset)
-        finally:
-            self.data_collator = training_collator
 
     def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
