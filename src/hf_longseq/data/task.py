@@ -235,6 +235,7 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42, by_class: b
         5
     """
     import numpy as np
+    import pandas as pd
 
     count = limit if isinstance(limit, int) else round(limit * len(dataset)) if limit <= 1 else int(limit)
     if not 1 <= count <= len(dataset):
@@ -244,12 +245,9 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42, by_class: b
     order = np.random.RandomState(seed).permutation(len(dataset))
     if by_class:
         # the k-th of the n examples of a class stands at the share (k + 1/2) / n of the order
-        labels = np.asarray(dataset["labels"][:])[order]
-        place = np.empty(len(order))
-        for label in np.unique(labels):
-            rows = np.flatnonzero(labels == label)
-            place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
-        order = order[np.argsort(place, kind="stable")]
+        classes = pd.Series(np.asarray(dataset["labels"][:])[order])
+        classes = classes.groupby(classes)
+        order = order[np.argsort((classes.cumcount() + 0.5) / classes.transform("size"), kind="stable")]
     return dataset.select(order[:count])
 
 
