@@ -66,10 +66,9 @@ def load(
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
     if data_dir is not None:
-        release, options = LraRelease(data_dir), {"version": 2, "max_length": max_length}
-        files = release.sources(LISTOPS_FILES.values())
+        release, options = LraRelease(data_dir, LISTOPS_FILES.values()), {"version": 2, "max_length": max_length}
         rows = partial(listops_rows, release, VOCABULARY, max_length)
-        splits = load_converted("listops", options, files, FEATURES, rows, cache_dir)
+        splits = load_converted("listops", options, release.sources, FEATURES, rows, cache_dir)
         return splits, replace(task_spec(max_length), source="the Long Range Arena release", note="")
     if max_depth < 2 or max_args < 2:
         raise HfLongSeqError(f"max_depth={max_depth} and max_args={max_args} allow no operator: use 2 or more.")

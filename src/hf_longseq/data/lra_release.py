@@ -33,35 +33,29 @@ AAN_FILES = {
 
 
 class LraRelease:
-    """The release, packed or unpacked.
+    """Files of the release, packed or unpacked.
 
     Args:
         place: The archive, or a folder that contains the release or the archive at any depth.
+        names: Of the files that will be read.
+
+    Attributes:
+        sources: Files on disk that stand for the data: those with these names, or the archive.
     """
 
-    def __init__(self, place: str | Path):
-        self.place = Path(place)
-        self.archive: Path | None = None
-        if self.place.is_file():
-            self.archive = self.place
-        elif not self.place.is_dir():
+    def __init__(self, place: str | Path, names: Iterable[str]):
+        self.place, names = Path(place), list(names)
+        if not self.place.exists():
             raise MissingDataError(f"{self.place} does not exist: run `curl -C - -LO {URL}` and name what it wrote.")
-
-    def sources(self, names: Iterable[str]) -> list[Path]:
-        """Files on disk that stand for the data: the archive, or the files with these names (for fingerprints)."""
-        names = list(names)
-        if self.archive is None:
-            found = [path for name in names for path in [self._deepest(name)] if path is not None]
-            if found:
-                return found
-            packed = sorted(self.place.rglob("lra_release*.gz"))
-            if not packed:
-                raise MissingDataError(
-                    f"{self.place} holds none of {', '.join(names)} at any depth: run `curl -C - -LO {URL}` and name "
-                    "the file that it writes."
-                )
-            self.archive = packed[0]
-        return [self.archive]
+        packed = [self.place] if self.place.is_file() else sorted(self.place.rglob("lra_release*.gz"))
+        found = [] if self.place.is_file() else list(filter(None, map(self._deepest, names)))
+        if not found and not packed:
+            raise MissingDataError(
+                f"{self.place} holds none of {', '.join(names)} at any depth: run `curl -C - -LO {URL}` and name the "
+                "file that it writes."
+            )
+        self.archive = None if found else packed[0]
+        self.sources = found or packed[:1]
 
     def _deepest(self, name: str) -> Path | None:
         """The innermost of several copies: the outer one is broken in some mirrors."""

@@ -86,10 +86,10 @@ def load(
                 f"data_dir is {data_dir}, but pictures of {size} pixels a side are ours and in no release: leave "
                 "data_dir out, and they are drawn."
             )
-        release, options = LraRelease(data_dir), {"version": 2, "size": size, "contour_length": contour_length}
         folder = pathfinder_folder(size, contour_length or CONTOUR_LENGTH)
-        files, rows = release.sources([f"{folder}/metadata/*.npy"]), partial(pathfinder_rows, release, folder, size)
-        splits = load_converted(NAMES[size], options, files, pixel_features(LABELS), rows, cache_dir)
+        release = LraRelease(data_dir, [f"{folder}/metadata/*.npy"])
+        options, rows = {"version": 2, "folder": folder}, partial(pathfinder_rows, release, folder, size)
+        splits = load_converted(NAMES[size], options, release.sources, pixel_features(LABELS), rows, cache_dir)
         return pixel_rows(splits, spec), replace(spec, source="the Long Range Arena release", note="")
     if importlib.util.find_spec("numba") is None:
         logger.warning("numba is missing: pictures are drawn some 50 times slower; run `pip install numba`.")

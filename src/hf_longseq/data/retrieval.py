@@ -32,15 +32,14 @@ def load(
     target = cache_directory() if cache_dir is None else cache_dir
     place = data_dir or f"{target}/downloads/aan"
     try:
-        release = LraRelease(place)
-        sources = release.sources(AAN_FILES.values())
+        release = LraRelease(place, AAN_FILES.values())
     except MissingDataError as error:
         raise MissingDataError(
             f"The pairs (10.6 GB) are not in {place}: run `hf download {REPO_ID} --repo-type dataset "
             f"--include '*new_aan_pairs*' --local-dir {place}`."
         ) from error
     options, rows = {"version": 2, "max_length": max_length}, partial(aan_rows, release, max_length)
-    return load_converted("retrieval", options, sources, FEATURES, rows, cache_dir), task_spec(max_length)
+    return load_converted("retrieval", options, release.sources, FEATURES, rows, cache_dir), task_spec(max_length)
 
 
 def task_spec(max_length: int = 4000) -> TaskSpec:
