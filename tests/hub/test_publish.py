@@ -6,11 +6,14 @@ import json
 import pytest
 import torch
 from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import RepositoryNotFoundError
 from transformers import AutoModelForSequenceClassification
 
 from fresh_process import answer, run_fresh
+from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import publish as publishing
+from hf_longseq.hub.check import check_folder
 from hub_server import Fault
 
 REPO = "longseq-tests/s4-tones"
@@ -43,15 +46,6 @@ def expected_logits(folder):
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.no_grad():
         return model(input_values=torch.sin(torch.arange(40) / 3)[None]).logits.double()
-
-
-def error_of(done) -> str:
-    """The one sentence of a refused command."""
-    assert done.returncode == 2, done.stdout + done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("hf-longseq: error: "), done.stderr
-    return last
 
 
 @pytest.fixture
@@ -93,19 +87,17 @@ def test_a_published_run_opens_everywhere_with_the_same_logits(hub, publish_here
 def test_private_repositories_revisions_and_collections(hub, publish_here, runs, tmp_path):
     publish_here(runs / "classifier", REPO, private=True, collection="Long sequences")
     assert hub.repo(REPO).private
-    refused = run_fresh(
-        OPEN.format(repo=REPO, more=""), tmp_path, hide_package=True, **hub.environment(tmp_path / "a")
-    )
-    assert refused.returncode and "not a valid model identifier" in refused.stderr + refused.stdout
+    with pytest.raises(RepositoryNotFoundError):
+        HfApi(endpoint=hub.url, token=False).model_info(REPO)
     (collection,) = hub.collections.values()
     assert [item["id"] for item in collection["items"]] == [REPO]
 
-    main = hub.repo(REPO).branches["main"]
+    first = hub.repo(REPO).branches["main"]
     publish_here(runs / "pretrained", REPO, revision="spt")
-    assert hub.repo(REPO).branches["main"] is main and "pretrained" not in main.files
+    assert hub.repo(REPO).branches["main"] is first and "pretrained" not in first.files
     spt = json.loads(hub.repo(REPO).branches["spt"].files["config.json"].data)
     assert spt["architectures"] == ["S4ForPreTraining"]
-    pinned = open_as_stranger(hub, tmp_path / "c", token=hub.token, more=f", revision={main.oid!r}")
+    pinned = open_as_stranger(hub, tmp_path / "c", token=hub.token, more=f", revision={first.oid!r}")
     torch.testing.assert_close(pinned, expected_logits(runs / "classifier"))
 
 
@@ -123,21 +115,21 @@ def test_failures_in_mid_upload_change_nothing_and_the_command_can_be_repeated(h
 
 
 @pytest.mark.slow
-def test_the_code_of_a_repository_is_refreshed_alone(hub, runs, tmp_path):
-    answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
-    before = hub.repo(REPO).files
-    old = hub.repo(REPO).branches["main"]
+def test_the_code_of_a_repository_is_refreshed_alone(online, publish_here, runs, tmp_path, monkeypatch):
+    publish_here(runs / "classifier", REPO)
+    before = online.repo(REPO).files
+    old = online.repo(REPO).branches["main"]
     broken = {**old.files, "modeling_s4.py": type(old.files["README.md"])(b"raise RuntimeError('old')", False)}
     broken["modeling_gone.py"] = broken["modeling_s4.py"]
     trap = f"```python\nopen({str(tmp_path / 'trapped')!r}, 'w')\n```\n"
     broken["README.md"] = type(old.files["README.md"])(trap.encode(), False)
-    hub.repo(REPO).branches["main"] = old.child("break it", broken)
-    out = answer(publish(hub, tmp_path, "--repo_id", REPO, "--code_only"))
-    assert "published" in out
+    online.repo(REPO).branches["main"] = old.child("break it", broken)
+    monkeypatch.setattr(publishing, "check_folder", check_folder)
+    assert main(["publish", "--repo_id", REPO, "--code_only"]) == 0
     # repaired, the stray module gone, the rest as it was
-    assert hub.repo(REPO).files == {**before, "README.md": trap.encode()}
+    assert online.repo(REPO).files == {**before, "README.md": trap.encode()}
     assert not (tmp_path / "trapped").exists()  # the card of a repository may be anybody's
-    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
+    torch.testing.assert_close(open_as_stranger(online, tmp_path / "stranger"), expected_logits(runs / "classifier"))
 
 
 def test_tokens_are_checked(hub, publish_here, runs, monkeypatch):
@@ -150,12 +142,16 @@ def test_tokens_are_checked(hub, publish_here, runs, monkeypatch):
     assert not hub.repos
 
 
-@pytest.mark.slow
-def test_a_command_without_a_token_or_a_server_is_one_sentence(hub, runs, tmp_path):
-    words = [runs / "classifier", "--repo_id", REPO]
-    assert "no access token" in error_of(publish(hub, tmp_path, *words, token=""))
-    unreachable = publish(hub, tmp_path, *words, HF_ENDPOINT="http://127.0.0.1:9")
-    assert "the connection to http://127.0.0.1:9 failed" in error_of(unreachable)
+def test_a_command_without_a_token_or_a_server_is_one_sentence(online, runs, tmp_path, monkeypatch, capsys):
+    def refused():
+        assert main(["publish", str(runs / "classifier"), "--repo_id", REPO]) == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert "error: the connection to http://127.0.0.1:9 failed" in refused()
+    monkeypatch.delenv("HF_TOKEN")
+    assert "error: there is no access token" in refused()
 
 
 def test_another_architecture_is_not_published_over(hub, publish_here, runs):

@@ -256,10 +256,9 @@ def _merged(scores: pd.DataFrame) -> pd.DataFrame:
             "out, or give it a name of its own with NAME=FOLDER."
         )
 
-    def order(column: pd.Series) -> pd.Series:
-        places = {value: place for place, value in enumerate(dict.fromkeys(column))}
-        return column.map(
-            rank if column.name == "init" else places if column.name in ("name", "arch") else lambda x: x
-        )
+    def order(column: pd.Series) -> Any:
+        if column.name in ("name", "arch"):
+            return pd.factorize(column)[0]
+        return column.map(rank) if column.name == "init" else column
 
     return scores.sort_values(["name", "arch", "labels", "init", "seed"], key=order, kind="stable", ignore_index=True)

@@ -36,7 +36,6 @@ from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResul
 from hf_longseq.comparison.settings import (
     admit_extension,
     base_recipes,
-    bases_data,
     earlier_names,
     recipe_loader,
     run_section,
@@ -155,7 +154,7 @@ def compare(
     check_settings(axes, load)
     data = DataCache()
     names = {} if overwrite else distributed.by_main(lambda: earlier_names(output_dir))
-    section = bases_data(bases)
+    section = next(iter(bases.values())).data
     whole = len(distributed.main_first(lambda: load_task(section.task, **section.options))[0]["train"])
     planner = Planner(axes, load, data.count, whole, names, data.flops)
     runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
@@ -180,9 +179,7 @@ def compare(
             distributed.by_main(open_folder)
         if jobs > 1:
             same = {"source": source, "output_dir": output_dir, "tune": tune, "overrides": overrides, "tiny": tiny}
-            names = ("archs", "inits", "seeds", "grid", "train_fractions")
-            same |= {name: getattr(axes, name) for name in names} | {"tune_seeds": tune_seeds}
-            run_in_processes(jobs, told, same)
+            run_in_processes(jobs, told, {**same, **vars(axes)})
         work = PlanWork(output_dir, planner, data, spec, told, claims)
         return Comparison(output_dir, work.carry_out())
 

@@ -59,7 +59,12 @@ class Init:
         if name not in INITS:
             raise HfLongSeqError(f"inits holds {label!r}{did_you_mean(name, INITS)}: choose from {', '.join(INITS)}.")
         if name == "scratch-tied":
-            return cls(label, name, tie=_tie(label, words))
+            if len(words) > 1 or (words and words[0] not in TIES):
+                raise HfLongSeqError(
+                    f"inits holds {label!r}{did_you_mean(words[0], TIES)}: tie one quantity, as "
+                    f"{', '.join(f'scratch-tied@{tie}' for tie in TIES)}."
+                )
+            return cls(label, name, tie=words[0] if words else TIES[0])
         fields = variant_fields(label)
         if fields and not pretrains(name):
             raise HfLongSeqError(
@@ -77,15 +82,6 @@ class Init:
     @property
     def pretrains(self) -> bool:
         return self.name in OBJECTIVE_OF
-
-
-def _tie(label: str, words: list[str]) -> str:
-    if len(words) > 1 or (words and words[0] not in TIES):
-        raise HfLongSeqError(
-            f"inits holds {label!r}{did_you_mean(words[0], TIES)}: tie one quantity, as "
-            f"{', '.join(f'scratch-tied@{tie}' for tie in TIES)}."
-        )
-    return words[0] if words else TIES[0]
 
 
 def _changes(label: str, fields: dict[str, Any]) -> Raw:

@@ -13,7 +13,6 @@ of an architecture differ in one thing only:
 - with `tune`, all arms choose among the same number of grid points, by seeds that no table reports.
 """
 
-import functools
 import hashlib
 import itertools
 import json
@@ -280,12 +279,8 @@ class Planner:
         amounts = [self._spent(one, {}, fraction, seed).of(tied.init.tie, self.flops) for one in (tied.tied_to, arm)]
         return None not in amounts and math.isclose(*amounts, rel_tol=0.005)
 
-    @functools.cached_property
-    def _grids(self) -> dict[str, Mapping[str, tuple]]:
-        """The grid of each architecture; tuning without learning rates tries those near the recipes' own."""
-        return {arch: self._grid_of(arch) for arch in self.axes.archs}
-
-    def _grid_of(self, arch: str) -> Mapping[str, tuple]:
+    def _grid(self, arch: str) -> Mapping[str, tuple]:
+        """The grid of an architecture; tuning without learning rates tries those near the recipes' own."""
         named = {"lr", "finetune.learning_rate", "scratch.learning_rate"} & set(self.axes.grid)
         if not self.axes.tune_seeds or named:
             return self.axes.grid
@@ -296,7 +291,7 @@ class Planner:
         return {"lr": tuple(sorted(own | near)), **self.axes.grid}
 
     def _points(self, arch: str, arm: Arm) -> list[dict[str, Any]]:
-        return grid_points(self._grids[arch], arch, arm.label)
+        return grid_points(self._grid(arch), arch, arm.label)
 
     def _at(self, recipe: Recipe, point: dict, fraction: float | None, seed: int) -> Recipe:
         """The recipe at a grid point, on a fraction of the labels, with the labelled subset of a seed."""
@@ -336,14 +331,14 @@ class Planner:
             pretrained = self._add(self._pretraining(arm, arch, point, fraction, seed))
             scarce = "data scarce" if labels < self.num_train_examples else "full"
             protocol = "labels scarce" if inputs > labels else scarce
-        several = {key: value for key, value in point.items() if len(self._grids[arch][key]) > 1}
+        several = {key: value for key, value in point.items() if len(self._grid(arch)[key]) > 1}
         name = "-".join([slug(arch), slug(arm.label), *self._parts(fraction, several), f"s{seed}"])
         return Run(name, "finetune", arch, arm.label, seed, fraction, point, recipe, steps, labels, pretrained,
                    protocol=protocol)  # fmt: skip
 
     def _pretraining(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int) -> Run:
         """The run that an arm starts from."""
-        mine = {key: value for key, value in point.items() if matters(key, self._grids[arch], arch, "pretrain")}
+        mine = {key: value for key, value in point.items() if matters(key, self._grid(arch), arch, "pretrain")}
         recipe = self._at(arm.recipe, point, fraction, seed)
         if recipe.data.pretrain_inputs != "subset":  # the same inputs for every fraction
             recipe, fraction = replace(recipe, data=_seeded(arm.recipe.data, seed)), None
@@ -352,7 +347,7 @@ class Planner:
             # the same run for all that is fine-tuned of it
             recipe = replace(recipe, model=replace(model, fields=looking_back(model.arch, model.fields)))
         inputs = self.count(recipe.data)[0]
-        several = {key: value for key, value in mine.items() if len(self._grids[arch][key]) > 1}
+        several = {key: value for key, value in mine.items() if len(self._grid(arch)[key]) > 1}
         marked = arm.init.name != "spt" and objective == "causal"
         own = [slug(word) for word in arm.label.split("@")[1:] if word != "direction=one"]
         words = [slug(arch), "pretrain", *(["causal"] if marked else []), *own]

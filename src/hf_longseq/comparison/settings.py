@@ -16,7 +16,6 @@ from hf_longseq.comparison.plan import Axes, Load
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
-from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.recipe import Raw, Recipe, architectures_of, joint_settings, read_recipe
 
 # (name in the plan, objective or None for the recipe's own) -> settings
@@ -67,35 +66,24 @@ def shipped_recipe(task: str, name: str) -> tuple[str, Raw]:
 
 def run_section(axes: Axes) -> Raw:
     """What `resolved.yaml` says of the plan."""
-    return {
-        "phase": "compare",
-        "archs": list(axes.archs),
-        "inits": list(axes.inits),
-        "seeds": list(axes.seeds),
-        "tune": bool(axes.tune_seeds),
-        "tune_seeds": list(axes.tune_seeds),
-        "grid": {key: list(values) for key, values in axes.grid.items()},
-        "train_fractions": list(axes.train_fractions),
-    }
+    section: Raw = {"phase": "compare", **{name: list(getattr(axes, name)) for name in ("archs", "inits", "seeds")}}
+    section |= {"tune": bool(axes.tune_seeds), "tune_seeds": list(axes.tune_seeds)}
+    grid = {key: list(values) for key, values in axes.grid.items()}
+    return {**section, "grid": grid, "train_fractions": list(axes.train_fractions)}
 
 
 def base_recipes(axes: Axes, load: Load) -> Bases:
     """The recipe of each architecture and objective of the plan, all on the same data."""
     objectives = dict.fromkeys([None, *(Init.parse(label).objective for label in axes.inits)])
     bases = {(arch, objective): load(arch, objective) for arch in axes.archs for objective in objectives}
-    section = bases_data(bases)
-    if any(recipe.data != section for recipe in bases.values()):
+    first, *others = bases.values()
+    if any(recipe.data != first.data for recipe in others):
         raise HfLongSeqError("the data section differs between architectures: compare them on the same data.")
     return bases
 
 
 def settings_of(bases: Bases) -> Raw:
     return joint_settings(list(bases.values()), [arch for arch, _ in bases])
-
-
-def bases_data(bases: Bases) -> DataSection:
-    """The data section that all recipes share."""
-    return next(iter(bases.values())).data
 
 
 def earlier_names(output_dir: Path) -> dict[str, str]:

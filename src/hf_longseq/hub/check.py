@@ -57,22 +57,16 @@ for snippet in snippets:
 """
 
 
-def example_inputs(config) -> dict[str, torch.Tensor]:
-    """A small input of the kind that the model reads."""
-    generator = torch.Generator().manual_seed(0)
-    if config.input_type == "tokens":
-        inputs = {"input_ids": torch.randint(config.vocab_size, (2, 48), generator=generator)}
-    else:
-        inputs = {"input_values": torch.randn(2, 48, config.num_channels, generator=generator)}
-    return inputs
-
-
 @torch.no_grad()
 def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = ()) -> None:
     """Raise HfLongSeqError if the folder does not open by itself, or computes something else than the model `source`,
     or if a snippet, code that this package wrote for the card, does not run."""
     config, own = source.config, type(source).__name__
-    inputs = example_inputs(config)
+    generator = torch.Generator().manual_seed(0)
+    if config.input_type == "tokens":
+        inputs = {"input_ids": torch.randint(config.vocab_size, (2, 48), generator=generator)}
+    else:
+        inputs = {"input_values": torch.randn(2, 48, config.num_channels, generator=generator)}
     if config.pair_classification and own.endswith("ForSequenceClassification"):
         inputs |= {f"{name}_2": x.flip(1) for name, x in inputs.items()}
     logits = source.eval().float()(**inputs)[0]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import HfApi
 
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.results import RESULTS
@@ -74,7 +73,11 @@ def publish_comparison(
         arms = _arms(results, page)
         for name in arms:
             check_name(name)
-        refuse_other_page(api, page, dry_run)
+        if not dry_run:
+            with said_in_one_sentence(page, api):
+                held = files_of(api, page, None, "dataset") if api.repo_exists(page, repo_type="dataset") else []
+            if set(held) - {".gitattributes"} and not {RESULTS, "README.md"} <= set(held):
+                raise HfLongSeqError(f"{page} holds files that are of no comparison: choose another repo_id.")
         done = [
             publish(folder / run, name, output_dir=place(name.split("/")[-1]), license=license, token=token, **options)
             for name, (run, _) in arms.items()
@@ -108,16 +111,6 @@ def _arms(results: dict[str, Any], page: str) -> dict[str, tuple[str, str]]:
         note = f"test {metric} {row['mean']:.4g}, {len(row['values'])} seeds, {row['train_examples']:,} labels"
         arms[name] = (row["runs"][best], note)
     return arms
-
-
-def refuse_other_page(api: HfApi, page: str, dry_run: bool) -> None:
-    """Raise if the page's repository holds something that no comparison wrote."""
-    if dry_run:
-        return
-    with said_in_one_sentence(page, api):
-        held = files_of(api, page, None, "dataset") if api.repo_exists(page, repo_type="dataset") else []
-    if set(held) - {".gitattributes"} and not {RESULTS, "README.md"} <= set(held):
-        raise HfLongSeqError(f"{page} holds files that are of no comparison: choose another repo_id.")
 
 
 def _build_page(folder: Path, results: dict[str, Any], arms: dict[str, tuple[str, str]], built: Path, license: str):

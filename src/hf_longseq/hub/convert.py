@@ -18,7 +18,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 
 from hf_longseq import models
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.hub.official_layers import blocks, translate_block, translate_norm
 from hf_longseq.hub.official_layout import Official, take_apart
 from hf_longseq.hub.records import CONVERSION
@@ -108,7 +108,6 @@ def convert_checkpoint(
         model.save_pretrained(folder, state_dict=conversion.tensors)
         write_json(folder / CONVERSION, record)
 
-    output_dir.parent.mkdir(parents=True, exist_ok=True)
     replace_folder(output_dir, fill)
     return conversion
 
@@ -119,22 +118,15 @@ def convert_tensors(tensors: dict[str, torch.Tensor], options: ConversionOptions
         if getattr(options, name) not in (None, *ACT2FN):
             known = did_you_mean(getattr(options, name), ACT2FN)
             raise HfLongSeqError(f"--{name} is {getattr(options, name)!r}{known}: use a name of transformers' ACT2FN.")
-    try:
+    damaged = "the checkpoint is damaged or of another layout, for the shapes of its tensors do not fit together"
+    with explained(damaged, RuntimeError, IndexError):
         return _translate(take_apart(tensors), options)
-    except (RuntimeError, IndexError) as error:
-        raise HfLongSeqError(
-            f"the checkpoint's tensors have shapes that do not fit together ({' '.join(str(error).split())}): it is "
-            "damaged or of another layout."
-        ) from error
 
 
 def _translate(official: Official, options: ConversionOptions) -> Conversion:
     parts = blocks(official.layers)
     arch = {"s4": "s4", "s4d": "s4", "dlr": "dlr", "attention": "transformer"}[parts[0].mixer.kind]
-    if options.arch not in (None, arch):
-        raise HfLongSeqError(
-            f"the checkpoint is of architecture {arch!r}, but --arch is {options.arch!r}: leave it out."
-        )
+    _agree("arch", arch, options)
     width = parts[0].hidden_size
     conversion = Conversion(None, {}, "Model")
     fields: dict[str, Any] = {"hidden_size": width, "num_hidden_layers": len(parts), **parts[0].fields(options)}
@@ -142,12 +134,7 @@ def _translate(official: Official, options: ConversionOptions) -> Conversion:
         translated, norm_fields = translate_norm(official.final_norm, width, "model.norm")
         conversion.tensors |= {f"model.norm.{name}": x for name, x in translated.items()}
     fields["norm_position"] = "pre" if official.final_norm else "post"
-    if options.norm_position not in (None, fields["norm_position"]):
-        has = "a final norm" if official.final_norm else "no final norm"
-        raise HfLongSeqError(
-            f"the checkpoint has {has}, so its norm_position is {fields['norm_position']!r}, but --norm_position is "
-            f"{options.norm_position!r}: leave it out."
-        )
+    _agree("norm_position", fields["norm_position"], options)
     for index, part in enumerate(parts):
         translated, norm_fields = translate_block(part, parts[0], index)
         conversion.tensors |= {f"model.layers.{index}.{name}": x for name, x in translated.items()}
@@ -161,12 +148,18 @@ def _translate(official: Official, options: ConversionOptions) -> Conversion:
         )
     fields |= _heads_and_input(official, fields, options, conversion)
     config_class, _ = models.ARCHITECTURES[arch]
-    try:
+    with explained("the checkpoint's sizes do not fit together", StrictDataclassError, ValueError, TypeError):
         conversion.config = config_class(**fields)
-    except (StrictDataclassError, ValueError, TypeError) as error:
-        cause = error.__cause__ or error
-        raise HfLongSeqError(f"the checkpoint's sizes do not fit together: {' '.join(str(cause).split())}") from error
     return conversion
+
+
+def _agree(name: str, seen: str, options: ConversionOptions) -> None:
+    """Raise if an option says something else than the tensors."""
+    if getattr(options, name) not in (None, seen):
+        raise HfLongSeqError(
+            f"the tensors of the checkpoint say that its {name} is {seen!r}, but --{name} is "
+            f"{getattr(options, name)!r}: leave it out."
+        )
 
 
 def build(conversion: Conversion) -> nn.Module:
@@ -179,10 +172,8 @@ def build(conversion: Conversion) -> nn.Module:
     heads = [conversion.head]
     if any(name.startswith("classifier.") for name in tensors):
         heads.append("ForSequenceClassification")
-    try:
+    with explained("the checkpoint's sizes do not fit together", ValueError):
         built = [getattr(models, prefix + head)(config).eval() for head in dict.fromkeys(heads)]
-    except ValueError as error:
-        raise HfLongSeqError(f"the checkpoint's sizes do not fit together: {' '.join(str(error).split())}") from error
     wanted = {name: place.shape for model in built for name, place in model.state_dict().items()}
     for name in sorted(wanted.keys() ^ tensors.keys()):
         where = "lacks" if name in wanted else "has no place for"
@@ -211,10 +202,8 @@ def _positions(official: Official, rotary: bool, width: int, options: Conversion
                 "sinusoidal or rotary ones: it cannot be converted."
             )
     seen = "rotary" if rotary else "sinusoidal" if official.positions is not None else None
-    if seen and options.positions not in (None, seen):
-        raise HfLongSeqError(
-            f"the checkpoint has {seen} positions, but --positions is {options.positions!r}: leave it out."
-        )
+    if seen:
+        _agree("positions", seen, options)
     if seen or options.positions:
         return seen or options.positions
     conversion.assumptions.append("no positions (--positions rotary or sinusoidal, if it had them)")

@@ -148,8 +148,9 @@ class Destination:
     def of(cls, repo_id: str, token: str | None, **options: Any) -> "Destination":
         """Raise for a name, token or `output_dir` that will not do, before anything is built."""
         check_name(repo_id)
-        if options["output_dir"] is not None:
-            check_place(Path(options["output_dir"]))
+        kept = options["output_dir"] and Path(options["output_dir"])
+        if kept and (kept.is_file() or (kept.is_dir() and any(kept.iterdir()) and not (kept / "README.md").is_file())):
+            raise HfLongSeqError(f"output_dir {kept} holds files that no build made: choose a new folder.")
         api = HfApi(token=token)
         owner = None if options["dry_run"] else sign_in(api)
         return cls(api, repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}", **options)
@@ -166,7 +167,7 @@ class Destination:
         refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if self.output_dir is not None:
-            keep(folder, Path(self.output_dir))
+            run_folder.replace_folder(self.output_dir, lambda new: shutil.copytree(folder, new, dirs_exist_ok=True))
         if self.dry_run:
             return Publication(self.repo_id, None, None, files, usage)
         with said_in_one_sentence(self.repo_id, self.api) as told:
@@ -322,17 +323,6 @@ def _open(folder: Path, name: str):
             "give another run or repository, or use push_to_hub of the model itself."
         )
     return run_folder.open_model(saved, folder, dtype="float32")
-
-
-def check_place(output_dir: Path) -> None:
-    taken = output_dir.is_dir() and any(output_dir.iterdir()) and not (output_dir / "README.md").is_file()
-    if output_dir.is_file() or taken:
-        raise HfLongSeqError(f"output_dir {output_dir} holds files that no build made: choose a new folder.")
-
-
-def keep(folder: Path, output_dir: Path) -> None:
-    output_dir.parent.mkdir(parents=True, exist_ok=True)
-    run_folder.replace_folder(output_dir, lambda fresh: shutil.copytree(folder, fresh, dirs_exist_ok=True))
 
 
 def _usage(repo_id: str, head: str, revision: str | None) -> str:

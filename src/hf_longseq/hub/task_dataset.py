@@ -73,11 +73,7 @@ def publish_task(
         name: The task, a key of `TASKS`.
         repo_id: "name" or "organisation/name".
         options: Options of the task's loader; its defaults otherwise.
-        private: Make a new repository private; one that exists keeps its visibility.
-        revision: Branch to publish on, made if it does not exist.
-        dry_run: Write and check, upload nothing.
-        output_dir: Keep the written folder here; must not exist, or be an earlier one.
-        token: Access token; by default the one of `hf auth login` or HF_TOKEN.
+        private, revision, dry_run, output_dir, token: As for `publish`.
 
     Raises:
         HfLongSeqError: If the licence, the name, the token, what the repository holds or the server does not allow
@@ -174,7 +170,10 @@ def task_card(
         task_categories=[category] if category else None,
         tags=["hf-longseq", "long-sequences", "benchmark"],
         pretty_name=name,
-        configs=[{"config_name": name, "data_files": _data_files(held)} for name, held in configs.items()],
+        configs=[
+            {"config_name": name, "data_files": [{"split": split, "path": f"data/{split}-*"} for split in held]}
+            for name, held in configs.items()
+        ],
     )
     if license == "other":
         data.license_name = "no-restriction"
@@ -207,10 +206,6 @@ def embedded_origin(name: str) -> str:
     own = EMBEDDED / f"{name}.md"
     text = (own if own.exists() else genomes.EMBEDDED_FILE.with_suffix(".md")).read_text(encoding="utf-8")
     return text.split("\n", 2)[2]  # without the heading
-
-
-def _data_files(splits: list[str]) -> list[dict[str, str]]:
-    return [{"split": split, "path": f"data/{split}-*"} for split in splits]
 
 
 def task_category(features: Features, spec: TaskSpec) -> str | None:
