@@ -29,7 +29,7 @@ from pathlib import Path
 from huggingface_hub import HfApi
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.repository import check_name, files_of, make_repository, said_in_one_sentence, sign_in
+from hf_longseq.hub.repository import Repository, check_name, said_in_one_sentence, sign_in
 
 COMMANDS = ("pretrain", "finetune", "spt", "compare")
 JOB, RECIPE = "job.json", "recipe.yaml"
@@ -92,7 +92,7 @@ def submit(options: argparse.Namespace) -> int:
         print(f"not started: {shlex.join(command)}")
         return 0
     with said_in_one_sentence(repo_id, api) as told:
-        url = make_repository(api, repo_id, True, told)
+        url = Repository(api, repo_id, told=told).make(private=True)
         note_job(api, repo_id, job)
     try:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -125,7 +125,7 @@ def price(api: HfApi, flavor: str, timeout: str) -> str:
 def note_job(api: HfApi, repo_id: str, job: dict) -> None:
     """Write the job into a new repository; raise if it holds anything but the same job's state."""
     content = json.dumps(job, indent=2).encode()
-    present = files_of(api, repo_id, None)
+    present = Repository(api, repo_id).files()
     if JOB in present:
         with tempfile.TemporaryDirectory() as scratch:
             path = api.hf_hub_download(repo_id, JOB, local_dir=scratch)

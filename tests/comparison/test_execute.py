@@ -73,19 +73,6 @@ def test_the_best_of_all_arms_that_pretrain_is_kept(tmp_path):
     assert best["init"] == "spt-masked@span_length=4"
 
 
-def test_finished_arms_are_not_run_again(recipe, tmp_path):
-    spt(recipe, tmp_path / "out", inits=["scratch", "spt"])
-    before = (tmp_path / "out" / "results.json").read_text()
-    shutil.rmtree(tmp_path / "out" / "runs" / "s4-spt-s0")
-    (tmp_path / "out" / "results.json").unlink()
-    reports = []
-    spt(recipe, tmp_path / "out", inits=["scratch", "spt"], listener=lambda *report: reports.append(report))
-    assert {label for label, step, total, text in reports if text} == {"s4-spt-s0"}
-    after = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [row["values"] for row in after["rows"]] == [row["values"] for row in json.loads(before)["rows"]]
-    assert sum({label: step for label, step, _, _ in reports if label}.values()) == reports[0][2] == 7
-
-
 def test_an_arm_is_the_run_that_the_phases_alone_give(recipe, tmp_path):
     spt(recipe, tmp_path / "out", seeds=[4], inits=["spt"])
     arm = json.loads((tmp_path / "out" / "runs" / "s4-spt-s4" / "metrics.json").read_text())
@@ -95,15 +82,24 @@ def test_an_arm_is_the_run_that_the_phases_alone_give(recipe, tmp_path):
     assert arm["test"] == alone["test"]
 
 
-def test_seeds_and_arms_may_be_added_but_not_left_out(recipe, tmp_path):
-    first = spt(recipe, tmp_path / "out", inits=["scratch"]).results["rows"][0]
-    reports = []
-    more = spt(recipe, tmp_path / "out", seeds=[0, 3], inits=["scratch", "spt"], listener=lambda *r: reports.append(r))
-    assert more.results["rows"][0]["values"][0] == first["values"][0] and len(more.results["rows"]) == 2
-    assert "s4-scratch-s0" not in {label for label, _, _, text in reports if text}
+def test_seeds_and_arms_may_be_added_but_not_left_out_and_what_is_finished_is_not_run_again(recipe, tmp_path):
+    out, heard = tmp_path / "out", []
+    options = {"seeds": [0, 3], "inits": ["scratch", "spt"], "listener": lambda *report: heard.append(report)}
+    first = spt(recipe, out, inits=["scratch"]).results["rows"][0]
+    more = spt(recipe, out, **options).results
+    assert more["rows"][0]["values"][0] == first["values"][0] and len(more["rows"]) == 2
+    assert "s4-scratch-s0" not in {label for label, _, _, text in heard if text}
     with pytest.raises(HfLongSeqError, match="holds another run"):
-        spt(recipe, tmp_path / "out", seeds=[3], inits=["scratch", "spt"])
-    assert len(json.loads((tmp_path / "out" / "results.json").read_text())["rows"]) == 2
+        spt(recipe, out, seeds=[3], inits=["scratch", "spt"])
+    assert json.loads((out / "results.json").read_text()) == more
+
+    shutil.rmtree(out / "runs" / "s4-spt-s3")
+    (out / "results.json").unlink()
+    heard.clear()
+    again = spt(recipe, out, **options).results
+    assert {label for label, _, _, text in heard if text} == {"s4-spt-s3"}
+    assert [row["values"] for row in again["rows"]] == [row["values"] for row in more["rows"]]
+    assert sum({label: step for label, step, _, _ in heard if label}.values()) == heard[0][2] == 2 * (2 + 3 + 2)
 
 
 def test_pretraining_of_no_steps_gives_the_weights_of_scratch_to_the_bit(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.repository import files_of, make_branch, make_repository, said_in_one_sentence, upload
+from hf_longseq.hub.repository import Repository, said_in_one_sentence
 from hub_server import Fault
 
 NAME = "tester/model"
@@ -27,12 +27,12 @@ def folder(tmp_path):
 
 
 def publish(api, folder, revision=None):
-    with said_in_one_sentence(NAME, api) as told:
-        make_repository(api, NAME, False, told)
+    repo = Repository(api, NAME, revision)
+    with said_in_one_sentence(NAME, api) as repo.told:
+        repo.make(private=False)
         if revision:
-            make_branch(api, NAME, revision, told)
-        present = files_of(api, NAME, revision)
-        return upload(api, folder, NAME, revision, "Publish", present)
+            repo.make_branch()
+        return repo.upload(folder, "Publish", repo.files())
 
 
 def said(api, folder, *faults, revision=None, hub):

@@ -11,6 +11,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.repository import *
 
 api, name = HfApi(), "tester/model"
+repo = Repository(api, name)
 folder = pathlib.Path(os.environ["HF_HOME"]) / "folder"
 (folder / ".eval_results").mkdir(parents=True)
 (folder / ".eval_results" / "series.yaml").write_text("- value: 1")
@@ -29,11 +30,11 @@ def refused(call, *args):
     raise AssertionError("not refused")
 
 def published(message):
-    with said_in_one_sentence(name, api) as told:
-        assert make_repository(api, name, False, told) == f"{api.endpoint}/{name}"
-        present = files_of(api, name, None)
-        refuse_other_architecture(api, name, None, "longseq_s4", present)
-        commit = upload(api, folder, name, None, message, present)
+    with said_in_one_sentence(name, api) as repo.told:
+        assert repo.make(False) == f"{api.endpoint}/{name}"
+        present = repo.files()
+        repo.refuse_other_architecture("longseq_s4", present)
+        commit = repo.upload(folder, message, present)
         assert commit == api.model_info(name).sha
     held = pathlib.Path(snapshot_download(name, cache_dir=folder.parent / message))
     wanted = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -46,9 +47,9 @@ published("second")
 (folder / "modeling_3.py").unlink()
 (folder / "README.md").write_text("---\\nlicense: mit\\n---\\n# Again")
 published("third")
-said = refused(make_repository, api, name, True, Told())
+said = refused(repo.make, True)
 assert "exists and is public" in said, said
-said = refused(refuse_other_architecture, api, name, None, "longseq_dlr", files_of(api, name, None))
+said = refused(repo.refuse_other_architecture, "longseq_dlr", repo.files())
 assert "holds a longseq_s4 model" in said, said
 said = refused(add_to_collection, api, "A set", name, False)
 assert "answered 500" in said and "was not changed" in said, said

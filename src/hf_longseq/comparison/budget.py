@@ -5,6 +5,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.recipe import Recipe
@@ -44,7 +45,7 @@ def tied_steps(
         HfLongSeqError: If the quantity cannot be counted, differs from point to point, or adds nothing to `scratch`.
     """
     arch, spents = recipe.model.arch, list(spents)
-    amounts = [spent.of(tie, flops) for spent in spents]
+    amounts: list[Any] = [spent.of(tie, flops) for spent in spents]
     cost = flops(recipe, "scratch") if tie == "flops" else 1.0
     if any(amount is None for amount in amounts) or cost is None:
         raise HfLongSeqError(f"{label} ties operations, which cannot be counted for {arch}: tie epochs or steps.")

@@ -264,7 +264,7 @@ class PlanResults:
     def _cost(self, names: Iterable[str | None]) -> Record:
         """What the named runs took in all; operations are None where those of one cannot be counted."""
         found = [self.metrics[name] for name in names if name]
-        flops = [metrics.get("flops") for metrics in found]
+        flops: list[Any] = [metrics.get("flops") for metrics in found]
         return {
             **{key: sum(metrics[key] for metrics in found) for key in ("steps", "examples_seen")},
             "flops": None if None in flops else sum(flops, 0.0),

@@ -23,7 +23,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import markdown
 from hf_longseq.hub.publish import Destination, Publication, publish
 from hf_longseq.hub.records import fit_together, without_paths
-from hf_longseq.hub.repository import add_to_collection, check_name, files_of, said_in_one_sentence
+from hf_longseq.hub.repository import add_to_collection, check_name, said_in_one_sentence
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
 
@@ -68,14 +68,14 @@ def publish_comparison(
 
     options: dict[str, Any] = {"private": private, "dry_run": dry_run}
     there = Destination.of(repo_id, token, output_dir=place("page"), kind="dataset", **options)
-    api, page = there.api, there.repo_id
+    api, page = there.api, there.name
     with fit_together(folder):
         arms = _arms(results, page)
         for name in arms:
             check_name(name)
         if not dry_run:
             with said_in_one_sentence(page, api):
-                held = files_of(api, page, None, "dataset") if api.repo_exists(page, repo_type="dataset") else []
+                held = there.files() if api.repo_exists(page, repo_type="dataset") else []
             if set(held) - {".gitattributes"} and not {RESULTS, "README.md"} <= set(held):
                 raise HfLongSeqError(f"{page} holds files that are of no comparison: choose another repo_id.")
         done = [

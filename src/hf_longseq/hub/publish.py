@@ -38,17 +38,7 @@ from hf_longseq.hub.records import (
     refuse_secrets,
     without_paths,
 )
-from hf_longseq.hub.repository import (
-    add_to_collection,
-    check_name,
-    files_of,
-    make_branch,
-    make_repository,
-    refuse_other_architecture,
-    said_in_one_sentence,
-    sign_in,
-    upload,
-)
+from hf_longseq.hub.repository import Repository, add_to_collection, check_name, said_in_one_sentence, sign_in
 from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
 
@@ -118,31 +108,26 @@ def publish(
     place = Destination.of(repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / repo_id.split("/")[-1]
-        source, code = build_folder(records, folder, place.repo_id, license)
-        check_folder(folder, source, place.repo_id, code.here(place.repo_id, folder))
+        source, code = build_folder(records, folder, place.name, license)
+        check_folder(folder, source, place.name, code.here(place.name, folder))
         what = "converted" if isinstance(records, Converted) else records.settings["data"]["task"]
-        usage = _usage(place.repo_id, head_of(source.config), revision)
-        kind = source.config.model_type
-        refuse = functools.partial(refuse_other_architecture, place.api, place.repo_id, revision, kind)
+        usage = _usage(place.name, head_of(source.config), revision)
+        refuse = functools.partial(place.refuse_other_architecture, source.config.model_type)
         done = place.take(folder, f"Publish {what} model", usage, refuse)
     if collection is not None and not dry_run:
         state = f"was not made; {done.url} is published"
         with said_in_one_sentence(f"the collection {collection!r}", place.api, state):
-            add_to_collection(place.api, collection, place.repo_id, private)
+            add_to_collection(place.api, collection, place.name, private)
     return done
 
 
-@dataclass(frozen=True)
-class Destination:
+@dataclass(kw_only=True)
+class Destination(Repository):
     """A repository, and what is asked of it; the fields are those of `publish`."""
 
-    api: HfApi
-    repo_id: str
     private: bool
     dry_run: bool
     output_dir: str | os.PathLike | None
-    revision: str | None = None
-    kind: str = "model"
 
     @classmethod
     def of(cls, repo_id: str, token: str | None, **options: Any) -> "Destination":
@@ -169,15 +154,15 @@ class Destination:
         if self.output_dir is not None:
             run_folder.replace_folder(self.output_dir, lambda new: shutil.copytree(folder, new, dirs_exist_ok=True))
         if self.dry_run:
-            return Publication(self.repo_id, None, None, files, usage)
-        with said_in_one_sentence(self.repo_id, self.api) as told:
-            url = make_repository(self.api, self.repo_id, self.private, told, self.kind)
+            return Publication(self.name, None, None, files, usage)
+        with said_in_one_sentence(self.name, self.api) as self.told:
+            url = self.make(self.private)
             if self.revision is not None:
-                make_branch(self.api, self.repo_id, self.revision, told, self.kind)
-            present = files_of(self.api, self.repo_id, self.revision, self.kind)
+                self.make_branch()
+            present = self.files()
             refuse(present)
-            commit = upload(self.api, folder, self.repo_id, self.revision, message, present, stale, self.kind)
-        return Publication(self.repo_id, url, commit, files, usage)
+            commit = self.upload(folder, message, present, stale)
+        return Publication(self.name, url, commit, files, usage)
 
 
 def refresh_code(
@@ -195,7 +180,7 @@ def refresh_code(
         HfLongSeqError: If the repository is not ours, or its weights do not open with this package's code.
     """
     place = Destination.of(repo_id, token, private=False, revision=revision, dry_run=False, output_dir=None)
-    full_name = place.repo_id
+    full_name = place.name
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "repository"
         with said_in_one_sentence(full_name, place.api):

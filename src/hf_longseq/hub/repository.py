@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the Hub: create a repository, list files, commit, recover from lost answers.
 
-The functions take the kind of a repository, "model" or "dataset", last.
-
 Any server that the stock client can talk to will do: nothing here depends on addresses, counts or codes beyond those
 that the client itself understands, and what the client cannot make out is looked up again before it counts as failed.
 """
@@ -11,7 +9,7 @@ that the client itself understands, and what the client cannot make out is looke
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
@@ -76,150 +74,143 @@ class Told:
     state: str = "was not changed"
 
 
-def make_repository(api: HfApi, repo_id: str, private: bool, told: Told, kind: str = "model") -> str:
-    """Make a repository if there is none; returns its address."""
-    held = _info(api, repo_id, kind)
-    if held is None:
-        told.state = "may have been created, and is empty then"
+@dataclass
+class Repository:
+    """A repository on the Hub: its full name, a branch (None is the main one), and its kind, model or dataset."""
+
+    api: HfApi
+    name: str
+    revision: str | None = None
+    kind: str = "model"
+    told: Told = field(default_factory=Told)
+
+    def make(self, private: bool) -> str:
+        """Make the repository if there is none; returns its address."""
+        held = self._info()
+        if held is None:
+            self.told.state = "may have been created, and is empty then"
+            try:
+                self.api.create_repo(self.name, private=private, exist_ok=True, repo_type=self.kind)
+            except (KeyError, ValueError, *LOST):  # the answer says its address in another way, or did not arrive
+                if self._info() is None:
+                    self.told.state = "was not created"
+                    raise
+            self.told.state = "was created and is empty"
+        elif private and not held.private:
+            raise HfLongSeqError(
+                f"{self.name} exists and is public, and --private is for new repositories: choose another repo_id, or "
+                "make it private on the Hub first."
+            )
+        return f"{self.api.endpoint}/{'datasets/' if self.kind == 'dataset' else ''}{self.name}"
+
+    def _info(self):
         try:
-            api.create_repo(repo_id, private=private, exist_ok=True, repo_type=kind)
-        except (KeyError, ValueError, *LOST):  # the answer says its address in another way, or did not arrive
-            if _info(api, repo_id, kind) is None:
-                told.state = "was not created"
-                raise
-        told.state = "was created and is empty"
-    elif private and not held.private:
-        raise HfLongSeqError(
-            f"{repo_id} exists and is public, and --private is for new repositories: choose another repo_id, or make "
-            "it private on the Hub first."
-        )
-    return f"{api.endpoint}/{'datasets/' if kind == 'dataset' else ''}{repo_id}"
-
-
-def _info(api: HfApi, repo_id: str, kind: str):
-    try:
-        return api.repo_info(repo_id, repo_type=kind)
-    except GatedRepoError:
-        raise
-    except HfHubHTTPError as error:
-        if isinstance(error, RepositoryNotFoundError) or error.response.status_code == 404:
-            return None
-        raise
-
-
-def files_of(api: HfApi, repo_id: str, revision: str | None, kind: str = "model") -> list[str]:
-    """Names of all files; none in a repository without a commit."""
-    try:
-        return api.list_repo_files(repo_id, revision=revision, repo_type=kind)
-    except (RevisionNotFoundError, EntryNotFoundError):
-        if revision is None:
-            return []
-        raise
-
-
-def refuse_other_architecture(
-    api: HfApi, repo_id: str, revision: str | None, model_type: str, present: list[str]
-) -> None:
-    """Raise if the repository already holds a model of another architecture, whose users would be surprised.
-
-    A branch that was only just made holds what "main" holds, and nothing of its own.
-    """
-    if "config.json" not in present:
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        path = api.hf_hub_download(repo_id, "config.json", revision=revision, local_dir=scratch)
-        held = run_folder.read_json(path).get("model_type")
-    if held != model_type and not is_new_branch(api, repo_id, revision):
-        raise HfLongSeqError(
-            f"{repo_id} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
-            "--revision of its own."
-        )
-
-
-def is_new_branch(api: HfApi, repo_id: str, revision: str | None, kind: str = "model") -> bool:
-    """Whether a branch holds what "main" holds, and nothing of its own."""
-    if revision in (None, "main"):
-        return False
-    info = api.repo_info(repo_id, revision=revision, repo_type=kind)
-    return info.sha == api.repo_info(repo_id, repo_type=kind).sha
-
-
-def make_branch(api: HfApi, repo_id: str, revision: str, told: Told, kind: str = "model") -> None:
-    """Make a branch if there is none of that name."""
-    told.state += f" (apart from the branch {revision}, which may be new)"
-    api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=kind)
-
-
-def upload(
-    api: HfApi,
-    folder: Path,
-    repo_id: str,
-    revision: str | None,
-    message: str,
-    present: list[str],
-    stale: tuple[str, ...] = (".py", ".safetensors"),
-    kind: str = "model",
-) -> str:
-    """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit.
-
-    Where no answer comes, the branch is asked whether the commit was made before it counts as failed.
-    """
-    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    gone = [name for name in present if name not in paths and name.startswith(OURS) and name.endswith(stale)]
-
-    def commit() -> str:
-        operations = [CommitOperationAdd(name, str(path)) for name, path in paths.items()]
-        operations += [CommitOperationDelete(name) for name in gone]
-        before = api.repo_info(repo_id, revision=revision, repo_type=kind).sha
-        try:
-            return api.create_commit(
-                repo_id, operations, commit_message=message, revision=revision, repo_type=kind
-            ).oid
-        except (ValueError, *LOST) as error:  # the answer says the address in another way, or did not arrive
-            after = _commit_made(api, repo_id, revision, before, paths, error, kind)
-            if after is None:
-                raise
-            return after
-
-    try:
-        return commit()
-    except (HfHubHTTPError, RuntimeError, OSError) as error:
-        if constants.HF_HUB_DISABLE_XET or "xet" not in f"{error} {error.__cause__ or ''}".lower():
+            return self.api.repo_info(self.name, repo_type=self.kind)
+        except GatedRepoError:
             raise
-    # a server that has only the older protocol for large files, which the client does not try by itself
-    constants.HF_HUB_DISABLE_XET = True
-    try:
-        return commit()
-    finally:
-        constants.HF_HUB_DISABLE_XET = False
+        except HfHubHTTPError as error:
+            if isinstance(error, RepositoryNotFoundError) or error.response.status_code == 404:
+                return None
+            raise
 
+    def _commit(self, revision: str | None) -> str:
+        return self.api.repo_info(self.name, revision=revision, repo_type=self.kind).sha
 
-def _commit_made(
-    api: HfApi, repo_id: str, revision: str | None, before: str, paths: dict[str, Path], error: Exception, kind: str
-) -> str | None:
-    """The commit that holds exactly these files, if there is one although its answer was lost.
+    def files(self) -> list[str]:
+        """Names of all files; none in a repository without a commit."""
+        try:
+            return self.api.list_repo_files(self.name, revision=self.revision, repo_type=self.kind)
+        except (RevisionNotFoundError, EntryNotFoundError):
+            if self.revision is None:
+                return []
+            raise
 
-    Raises:
-        HfLongSeqError: If nobody can say, or the branch holds other files than before and than these.
-    """
-    again = "rerun the command, which writes only what is missing"
-    try:
-        after = api.repo_info(repo_id, revision=revision, repo_type=kind).sha
-        found = api.get_paths_info(repo_id, list(paths), revision=after, repo_type=kind)
-        held = {file.path: file for file in found}
-    except LOST:
-        raise HfLongSeqError(
-            f"the connection to {api.endpoint} failed while {repo_id} was written ({type(error).__name__}), and again "
-            f"when asked whether it was, so it may hold the new files or the old ones: {again}."
-        ) from error
-    if after == before:
-        return None
-    if not all(name in held and _same_content(path, held[name]) for name, path in paths.items()):
-        raise HfLongSeqError(
-            f"the connection to {api.endpoint} failed ({type(error).__name__}), and meanwhile {repo_id} was changed "
-            f"by another commit, {after}: {again}."
-        ) from error
-    return after
+    def refuse_other_architecture(self, model_type: str, present: list[str]) -> None:
+        """Raise if it already holds a model of another architecture, whose users would be surprised.
+
+        A branch that was only just made holds what "main" holds, and nothing of its own.
+        """
+        if "config.json" not in present:
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            path = self.api.hf_hub_download(self.name, "config.json", revision=self.revision, local_dir=scratch)
+            held = run_folder.read_json(path).get("model_type")
+        if held != model_type and not self.is_new_branch():
+            raise HfLongSeqError(
+                f"{self.name} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
+                "--revision of its own."
+            )
+
+    def is_new_branch(self) -> bool:
+        """Whether the branch holds what "main" holds, and nothing of its own."""
+        return self.revision not in (None, "main") and self._commit(self.revision) == self._commit(None)
+
+    def make_branch(self) -> None:
+        """Make the branch if there is none of that name."""
+        self.told.state += f" (apart from the branch {self.revision}, which may be new)"
+        self.api.create_branch(self.name, branch=self.revision, exist_ok=True, repo_type=self.kind)
+
+    def upload(
+        self, folder: Path, message: str, present: list[str], stale: tuple[str, ...] = (".py", ".safetensors")
+    ) -> str:
+        """Commit a folder in one piece, with the removal of our files of an earlier publication; returns the commit.
+
+        Where no answer comes, the branch is asked whether the commit was made before it counts as failed.
+        """
+        paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        gone = [name for name in present if name not in paths and name.startswith(OURS) and name.endswith(stale)]
+
+        def commit() -> str:
+            operations = [CommitOperationAdd(name, str(path)) for name, path in paths.items()]
+            operations += [CommitOperationDelete(name) for name in gone]
+            before = self._commit(self.revision)
+            try:
+                return self.api.create_commit(
+                    self.name, operations, commit_message=message, revision=self.revision, repo_type=self.kind
+                ).oid
+            except (ValueError, *LOST) as error:  # the answer says the address in another way, or did not arrive
+                after = self._commit_made(before, paths, error)
+                if after is None:
+                    raise
+                return after
+
+        try:
+            return commit()
+        except (HfHubHTTPError, RuntimeError, OSError) as error:
+            if constants.HF_HUB_DISABLE_XET or "xet" not in f"{error} {error.__cause__ or ''}".lower():
+                raise
+        # a server that has only the older protocol for large files, which the client does not try by itself
+        constants.HF_HUB_DISABLE_XET = True
+        try:
+            return commit()
+        finally:
+            constants.HF_HUB_DISABLE_XET = False
+
+    def _commit_made(self, before: str, paths: dict[str, Path], error: Exception) -> str | None:
+        """The commit that holds exactly these files, if there is one although its answer was lost.
+
+        Raises:
+            HfLongSeqError: If nobody can say, or the branch holds other files than before and than these.
+        """
+        lost = f"the connection to {self.api.endpoint} failed"
+        again = "rerun the command, which writes only what is missing"
+        try:
+            after = self._commit(self.revision)
+            found = self.api.get_paths_info(self.name, list(paths), revision=after, repo_type=self.kind)
+            held = {file.path: file for file in found}
+        except LOST:
+            raise HfLongSeqError(
+                f"{lost} while {self.name} was written ({type(error).__name__}), and again when asked whether it was, "
+                f"so it may hold the new files or the old ones: {again}."
+            ) from error
+        if after == before:
+            return None
+        if not all(name in held and _same_content(path, held[name]) for name, path in paths.items()):
+            raise HfLongSeqError(
+                f"{lost} ({type(error).__name__}), and meanwhile {self.name} was changed by another commit, {after}: "
+                f"{again}."
+            ) from error
+        return after
 
 
 def _same_content(path: Path, held: RepoFile) -> bool:

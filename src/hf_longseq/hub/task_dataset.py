@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, DatasetInfo, Features
 from datasets.info import DatasetInfosDict
-from huggingface_hub import DatasetCard, DatasetCardData, HfApi
+from huggingface_hub import DatasetCard, DatasetCardData
 
 from hf_longseq.data import genomes
 from hf_longseq.data.published import (
@@ -38,7 +38,7 @@ from hf_longseq.data.task import EMBEDDED, TASKS, TaskSpec, describe_task, load_
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
 from hf_longseq.hub.publish import Destination, Publication
-from hf_longseq.hub.repository import is_new_branch
+from hf_longseq.hub.repository import Repository
 from hf_longseq.training import run_folder
 from hf_longseq.version import __version__
 
@@ -90,15 +90,15 @@ def publish_task(
     check_license(spec)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "task"
-        record = build_task_folder(name, splits, spec, options or {}, folder, place.repo_id)
+        record = build_task_folder(name, splits, spec, options or {}, folder, place.name)
         done = place.take(
             folder,
             f"Publish {name} task",
-            usage(name, place.repo_id, revision),
-            lambda present: refuse_other_content(place.api, place.repo_id, revision, record, present),
+            usage(name, place.name, revision),
+            lambda present: refuse_other_content(place, record, present),
             stale=(".parquet",),
         )
-    return done if dry_run else replace(done, usage=usage(name, place.repo_id, done.commit))
+    return done if dry_run else replace(done, usage=usage(name, place.name, done.commit))
 
 
 def check_license(spec: TaskSpec) -> str:
@@ -234,22 +234,20 @@ def statistics(rows: Dataset, spec: TaskSpec) -> dict[str, Any]:
     return {"examples": len(rows), "steps": steps, "labels": counts}
 
 
-def refuse_other_content(
-    api: HfApi, repo_id: str, revision: str | None, record: dict[str, Any], present: list[str]
-) -> None:
+def refuse_other_content(place: Repository, record: dict[str, Any], present: list[str]) -> None:
     """Raise if the repository holds anything but this task with these rows: a benchmark does not change."""
     others = [name for name in present if name not in (".gitattributes", "README.md")]
-    if not others or is_new_branch(api, repo_id, revision, "dataset"):
+    if not others or place.is_new_branch():
         return
     remedy = "choose another repo_id, or a --revision of its own"
     if TASK_FILE not in present:
-        raise HfLongSeqError(f"{repo_id} holds {others[0]!r}, which is of no published task: {remedy}.")
+        raise HfLongSeqError(f"{place.name} holds {others[0]!r}, which is of no published task: {remedy}.")
     with tempfile.TemporaryDirectory() as scratch:
-        path = api.hf_hub_download(repo_id, TASK_FILE, revision=revision, repo_type="dataset", local_dir=scratch)
-        held = read_record(Path(path), repo_id)
+        options = {"revision": place.revision, "repo_type": place.kind, "local_dir": scratch}
+        held = read_record(Path(place.api.hf_hub_download(place.name, TASK_FILE, **options)), place.name)
     if (held["task"], held["splits"]) != (record["task"], record["splits"]):
         raise HfLongSeqError(
-            f"{repo_id} holds {held['task']} with other rows (fingerprint {fingerprint_of(held)}, not "
+            f"{place.name} holds {held['task']} with other rows (fingerprint {fingerprint_of(held)}, not "
             f"{fingerprint_of(record)}): {remedy}."
         )
 
