@@ -20,9 +20,6 @@ from .ssm_precision import without_autocast
 SLAB = 1024
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
 
-TILE = 128
-"""Positions that change places with channels at once."""
-
 GROUP_NUMBERS = 1 << 19
 """Numbers of a group of channels transformed together on a CPU: 2 MiB, and as much again for its spectrum."""
 
@@ -130,7 +127,7 @@ def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch
 
 
 class _ChannelsFirst(torch.autograd.Function):
-    """(B, L, H) to (B, H, L), contiguous in both passes, a tile at a time: whole columns would miss every cache."""
+    """(B, L, H) to (B, H, L), contiguous in both passes; matrices go one by one, which torch swaps in tiles."""
 
     @staticmethod
     def forward(ctx, x_BLH):
@@ -142,11 +139,11 @@ class _ChannelsFirst(torch.autograd.Function):
 
 
 def _swap_axes(x: torch.Tensor) -> torch.Tensor:
-    if x.shape[1] <= 2 * TILE or x.device.type != "cpu" or torch.compiler.is_compiling():
+    if x.shape[1] <= 256 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return x.transpose(1, 2).contiguous()
     swapped = x.new_empty(x.shape[0], x.shape[2], x.shape[1])
-    for start in range(0, x.shape[1], TILE):
-        swapped[:, :, start : start + TILE] = x[:, start : start + TILE].transpose(1, 2)
+    for target, source in zip(swapped, x, strict=True):
+        target.copy_(source.t())
     return swapped
 
 

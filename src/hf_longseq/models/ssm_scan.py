@@ -29,8 +29,14 @@ LONG_INPUT = 65536
 SHORT_INPUT = 8192
 """Positions up to which chunks half as long cost less, for their matrices are cheaper."""
 
+LOOP = 512
+"""Chunks chained one after the other on a CPU; beyond, or where a step costs a launch, a second level takes over."""
+
+CHANNELS = 64
+"""Channels whose transitions stay in a cache through that loop."""
+
 GROUP = 16
-"""Chunks chained one after the other before a second level takes over."""
+"""Chunks of a group of the second level."""
 
 
 class ChunkOperators(NamedTuple):
@@ -38,16 +44,15 @@ class ChunkOperators(NamedTuple):
 
     Attributes:
         toeplitz_HTT: input to output inside a chunk, both directions and the skip.
-        columns_HTN: M^r drive for r = 0 ... T - 1, input to state.
-        lag_HTN: readout M^(r + 1), state entering from the left to output.
-        lead_HTN: second readout M^(T - 1 - r), state entering from the right to output; None if causal.
+        columns_HTE: input to state, M^(T - 1 - r) drive and, for the state that moves to the left, M^r drive.
+        rows_HTE: state to output, readout M^(r + 1) and, for the state that enters from the right, second readout
+            M^(T - 1 - r).
         transition: M^T, dense (H, N, N) acting on states as rows, or diagonal (H, N).
     """
 
     toeplitz_HTT: torch.Tensor
-    columns_HTN: torch.Tensor
-    lag_HTN: torch.Tensor
-    lead_HTN: torch.Tensor | None
+    columns_HTE: torch.Tensor
+    rows_HTE: torch.Tensor
     transition: torch.Tensor
 
 
@@ -89,60 +94,66 @@ def chunk_operators(
     columns_HTN, rows_HKTN, transition = step_powers(system, chunk_length, readout_DHN.dtype, rows_KHN)
     taps_HDT = torch.bmm(rows_DHN.transpose(0, 1), columns_HTN.mT)
     lags = taps_HDT[:, 0] if skip_H is None else taps_HDT[:, 0] + F.pad(skip_H[:, None], (0, chunk_length - 1))
-    if readout_DHN.shape[0] == 2:
-        lead_HTN, leads = rows_HKTN[:, 1].flip(1), taps_HDT[:, 1, :-1].flip(-1)
+    columns, (rows_HTE, *leading) = columns_HTN.flip(1), rows_HKTN.unbind(1)
+    if leading:
+        columns = torch.cat((columns, columns_HTN), dim=-1)
+        rows_HTE = torch.cat((rows_HTE, leading[0].flip(1)), dim=-1)
+        leads = taps_HDT[:, 1, :-1].flip(-1)
     else:
-        lead_HTN, leads = None, lags.new_zeros(lags.shape[0], chunk_length - 1)
+        leads = lags.new_zeros(lags.shape[0], chunk_length - 1)
     toeplitz = torch.cat((leads, lags), dim=-1).unfold(-1, chunk_length, 1).flip(1)
     transition = transition.mT if transition.dim() == 3 else transition
-    return ChunkOperators(toeplitz, columns_HTN, rows_HKTN[:, 0].contiguous(), lead_HTN, transition)
+    return ChunkOperators(toeplitz, columns, rows_HTE, transition)
 
 
-def _chain(summaries: tuple, power, first_HBN, forward_first: bool):
-    """States entering every chunk, x[c + 1] = x[c] power + summary[c], in one direction or in both at once.
+def _chain(added_HRCE, power, first_HDRN, forward_first: bool):
+    """States entering every chunk, x[c + 1] = x[c] power + added[c], in one direction or in both at once.
 
     Args:
-        summaries: one or two (H, B, C, N); the second runs against the first.
+        added_HRCE: what every chunk adds to the state, R independent rows of C chunks; the second direction runs
+            against the first.
         power: transition over a chunk.
-        first_HBN: state before the first chunk of a single direction, or None for zero.
-        forward_first: whether the first of them runs forward.
+        first_HDRN: states before the first chunk, or None for zero.
+        forward_first: whether the first direction runs forward.
 
     Returns:
-        The states, like ``summaries``, and what leaves at the end (H, D B, N).
+        The states, like ``added_HRCE``, and what leaves at the end, (H, D, R, N).
     """
-    channels, batch, chunks, state_size = summaries[0].shape
-    if chunks <= 2 * GROUP:
-        states = tuple(torch.empty_like(summary) for summary in summaries)
-        return states, _chain_loop(summaries, power, first_HBN, forward_first, states)
+    channels, rows, chunks, width = added_HRCE.shape
+    device_steps = added_HRCE.device.type != "cpu" or torch.compiler.is_compiling()
+    if chunks <= (2 * GROUP if device_steps else LOOP):
+        return _chain_loop(added_HRCE, power, first_HDRN, forward_first)
     groups = -(-chunks // GROUP)
-    padding = groups * GROUP - chunks
-    if padding:
-        summaries = tuple(F.pad(summary, (0, 0, 0, padding)) for summary in summaries)
-    grouped = tuple(summary.reshape(channels, batch * groups, GROUP, state_size) for summary in summaries)
-    totals = _chain_loop(grouped, power, None, forward_first, None).split(batch * groups, dim=1)
-    totals = tuple(total.reshape(channels, batch, groups, state_size) for total in totals)
-    entering, last = _chain(totals, _power(power, GROUP), first_HBN, forward_first)
-    states = tuple(torch.empty_like(summary) for summary in grouped)
-    entering = torch.cat([state.reshape(channels, batch * groups, state_size) for state in entering], dim=1)
-    _chain_loop(grouped, power, entering, forward_first, states)
-    states = (state.view(channels, batch, groups * GROUP, state_size)[:, :, :chunks] for state in states)
-    return tuple(state.contiguous() for state in states), last
+    grouped = F.pad(added_HRCE, (0, 0, 0, groups * GROUP - chunks)).view(channels, rows * groups, GROUP, width)
+    totals = _chain_loop(grouped, power, None, forward_first)[1].transpose(1, 2)
+    totals = totals.reshape(channels, rows, groups, width)
+    entering, last = _chain(totals, _power(power, GROUP), first_HDRN, forward_first)
+    entering = entering.view(channels, rows * groups, -1, power.shape[-1]).transpose(1, 2)
+    states = _chain_loop(grouped, power, entering, forward_first)[0]
+    return states.view(channels, rows, groups * GROUP, width)[:, :, :chunks].contiguous(), last
 
 
-def _chain_loop(summaries, power, carry, forward_first, states):
-    """The loop over chunks. Writes the entering states when given a place; returns what leaves, (H, D B, N)."""
-    channels, batch, chunks, state_size = summaries[0].shape
-    if carry is None:
-        carry = summaries[0].new_zeros(channels, batch * len(summaries), state_size)
-    for index in range(chunks):
-        places = (index, chunks - 1 - index) if forward_first else (chunks - 1 - index, index)
-        if states is not None:
-            for part, state, place in zip(carry.split(batch, dim=1), states, places, strict=False):
-                state[:, :, place] = part
-        added = [summary[:, :, place] for summary, place in zip(summaries, places, strict=False)]
-        added = torch.cat(added, dim=1) if len(added) == 2 else added[0].clone()
-        carry = added.baddbmm_(carry, power) if power.dim() == 3 else added.add_(_turn(carry, power))
-    return carry
+def _chain_loop(added_HRCE, power, first_HDRN, forward_first):
+    """The loop over chunks, in place in a buffer in which every step of it is one piece."""
+    channels, rows, chunks, width = added_HRCE.shape
+    state_size, states = power.shape[-1], torch.empty_like(added_HRCE)
+    buffer = added_HRCE.new_empty(chunks + 1, channels, width // state_size, rows, state_size)
+    buffer[0] = 0 if first_HDRN is None else first_HDRN
+    places = []  # what the chunks add and where states go, in the order in which a direction meets the chunks
+    for d, parts in enumerate(zip(*(x.split(state_size, dim=-1) for x in (added_HRCE, states)), strict=True)):
+        places.append([part.unbind(2)[:: 1 if forward_first != d else -1] for part in parts])
+        torch._foreach_copy_(buffer[1:, :, d].unbind(), places[d][0])
+    groups = zip(buffer.flatten(2, 3).split(CHANNELS, dim=1), power.contiguous().split(CHANNELS), strict=True)
+    for group, factor in groups:
+        steps = group.unbind()
+        for before, after in zip(steps[:-1], steps[1:], strict=True):
+            if power.dim() == 3:
+                after.baddbmm_(before, factor)
+            else:
+                after += _turn(before, factor)
+    for d, (_, targets) in enumerate(places):
+        torch._foreach_copy_(targets, buffer[:-1, :, d].unbind())
+    return states, buffer[-1]
 
 
 def _turn(states_HRN: torch.Tensor, power_HN: torch.Tensor) -> torch.Tensor:
@@ -153,60 +164,43 @@ class _ChunkedScan(torch.autograd.Function):
     """Chunks in, chunks out; the backward pass is the same scan run the other way on the transposes."""
 
     @staticmethod
-    def forward(ctx, u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, first_HBN):
-        channels, batch, chunks, length = u_HBCT.shape
-        u = u_HBCT.view(channels, batch * chunks, length)
-        columns = (columns_HTN.flip(1),) if lead_HTN is None else (columns_HTN.flip(1), columns_HTN)
-        summaries = tuple(torch.bmm(u, column).view(channels, batch, chunks, -1) for column in columns)
-        states, _ = _chain(summaries, power, first_HBN, True)
-        last = states[0][:, :, -1].clone()
-        y = torch.bmm(u, toeplitz_HTT)
-        for state, rows in zip(states, (lag_HTN, lead_HTN), strict=False):
-            y.baddbmm_(state.view(channels, batch * chunks, -1), rows.transpose(1, 2))
-        ctx.save_for_backward(u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, *states)
+    def forward(ctx, u_HBCT, toeplitz_HTT, columns_HTE, rows_HTE, power, first_HBN):
+        u = u_HBCT.flatten(1, 2)
+        added = torch.bmm(u, columns_HTE).view(*u_HBCT.shape[:3], -1)
+        states, _ = _chain(added, power, None if first_HBN is None else first_HBN[:, None], True)
+        y = torch.bmm(u, toeplitz_HTT).baddbmm_(states.flatten(1, 2), rows_HTE.mT)
+        ctx.save_for_backward(u_HBCT, toeplitz_HTT, columns_HTE, rows_HTE, power, states)
         ctx.has_first = first_HBN is not None
         ctx.set_materialize_grads(False)
-        return y.view_as(u_HBCT), last
+        return y.view_as(u_HBCT), states[:, :, -1, : power.shape[-1]].clone()
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_y_HBCT, grad_last_HBN):
-        u_HBCT, toeplitz_HTT, columns_HTN, lag_HTN, lead_HTN, power, *states = ctx.saved_tensors
-        channels, batch, chunks, length = u_HBCT.shape
-        rows_shape = (channels, batch * chunks, -1)
-        u = u_HBCT.view(rows_shape)
-        grad_y = torch.zeros_like(u) if grad_y_HBCT is None else grad_y_HBCT.reshape(rows_shape)
-        readouts = (lag_HTN,) if lead_HTN is None else (lag_HTN, lead_HTN)
-        columns = (columns_HTN.flip(1), columns_HTN)
-        states = [state.view(rows_shape) for state in states]
-        grad_readouts = [torch.bmm(grad_y.transpose(1, 2), state) for state in states]
-        grad_states = tuple(torch.bmm(grad_y, rows).view(channels, batch, chunks, -1) for rows in readouts)
+        u_HBCT, toeplitz_HTT, columns_HTE, rows_HTE, power, states_HBCE = ctx.saved_tensors
+        u, states = u_HBCT.flatten(1, 2), states_HBCE.flatten(1, 2)
+        grad_y = torch.zeros_like(u) if grad_y_HBCT is None else grad_y_HBCT.reshape(u.shape)
+        grad_states = torch.bmm(grad_y, rows_HTE).view_as(states_HBCE)
         if grad_last_HBN is not None:
-            grad_states[0][:, :, -1] += grad_last_HBN
-        grad_summaries, grad_first = _chain(grad_states, _transpose(power), None, False)
-        grad_summaries = [grad.view(rows_shape) for grad in grad_summaries]
-        grad_power = sum(_outer(state, grad, power) for state, grad in zip(states, grad_summaries, strict=True))
-        grad_u = torch.bmm(grad_y, toeplitz_HTT.transpose(1, 2))
-        for grad, column in zip(grad_summaries, columns, strict=False):
-            grad_u.baddbmm_(grad, column.transpose(1, 2))
-        grad_columns = torch.bmm(u.transpose(1, 2), grad_summaries[0]).flip(1)
-        if lead_HTN is not None:
-            grad_columns.baddbmm_(u.transpose(1, 2), grad_summaries[1])
+            grad_states[:, :, -1] += grad_last_HBN
+        grad_added, grad_first = _chain(grad_states, _transpose(power), None, False)
+        grad_added, size = grad_added.flatten(1, 2), power.shape[-1]
+        pairs = zip(states.split(size, dim=-1), grad_added.split(size, dim=-1), strict=True)
+        grad_power = sum(_outer(state, grad, power) for state, grad in pairs)
         return (
-            grad_u.view_as(u_HBCT),
-            torch.bmm(u.transpose(1, 2), grad_y),
-            grad_columns,
-            grad_readouts[0],
-            grad_readouts[1] if lead_HTN is not None else None,
+            torch.bmm(grad_y, toeplitz_HTT.mT).baddbmm_(grad_added, columns_HTE.mT).view_as(u_HBCT),
+            torch.bmm(u.mT, grad_y),
+            torch.bmm(u.mT, grad_added),
+            torch.bmm(grad_y.mT, states),
             grad_power,
-            grad_first if ctx.has_first else None,
+            grad_first[:, 0] if ctx.has_first else None,
         )
 
 
 def _outer(states_HRN, grads_HRN, power):
     """Gradient of ``power`` from states and the gradients of what it turned them into."""
     if power.dim() == 3:
-        return torch.bmm(states_HRN.transpose(1, 2), grads_HRN)
+        return torch.bmm(states_HRN.mT, grads_HRN)
     return as_real((as_complex(states_HRN).conj() * as_complex(grads_HRN)).sum(1))
 
 
@@ -266,7 +260,7 @@ def chunked_scan(
     if tail < size:
         transition = step_powers(system, tail, u_HBL.dtype)[2]
         transition = transition.mT if transition.dim() == 3 else transition
-    reached = torch.bmm(u_HBL[..., length - tail :], operators.columns_HTN[:, :tail].flip(1))
+    reached = torch.bmm(u_HBL[..., length - tail :], operators.columns_HTE[:, size - tail :])
     reached = reached + (torch.bmm(last, transition) if transition.dim() == 3 else _turn(last, transition))
     return y, halves(reached).transpose(0, 1)
 
