@@ -47,18 +47,18 @@ def test_rows_without_a_label_are_read_by_pretraining_alone():
     assert "1,160 inputs open to pretraining (1,000 unlabelled, 160 of train)" in data.spec.note
 
 
-def test_ten_thousand_rows_of_which_two_hundred_are_labelled_run_without_another_word(capsys):
+def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another_word(capsys):
     """The table says what the file holds, and what the arms read of it: nothing that validation or test holds."""
-    write_rows(unlabelled=10_000)
+    write_rows(unlabelled=2_000)
     assert main("spt --data rows.csv --tiny".split()) == 0
     out, progress = capsys.readouterr()
     told = (
-        "200 labelled rows of 10,200 (160 train, 20 validation, 20 test examples), 10,160 inputs open to pretraining"
+        "200 labelled rows of 2,200 (160 train, 20 validation, 20 test examples), 2,160 inputs open to pretraining"
     )
     assert told in progress and f"Data: {told}" in out
-    assert "scratch" in out and "equal budget" in out and "160 labels, 10,160 inputs, labels scarce" in out
+    assert "scratch" in out and "equal budget" in out and "160 labels, 2,160 inputs, labels scarce" in out
     report = Path("runs/spt-rows/report/report.md").read_text()
-    assert f"Data: {told}" in report and "160 labels, 10,160 inputs, labels scarce" in report
+    assert f"Data: {told}" in report and "160 labels, 2,160 inputs, labels scarce" in report
 
     data = data_of(task="own-data", data="rows.csv")
     held_out = [decode(row) for rows in (data.validation, data.test) for row in rows["input_ids"]]
