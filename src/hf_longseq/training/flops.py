@@ -41,8 +41,8 @@ def training_flops(
     try:
         with torch.random.fork_rng(devices=devices):
             batch = {name: tensor.to(device) for name, tensor in collator(list(rows)).items()}
-            batch = in_direction(batch, "forward")
             shapes = tuple((name, tuple(tensor.shape)) for name, tensor in batch.items())
+            batch = in_direction(batch, "forward")
             counted = (type(model), model.config.to_json_string(), device.type, shapes)
             if counted not in _counts:
                 twin = copy.deepcopy(model).to(device).train()
