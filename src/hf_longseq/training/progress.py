@@ -64,8 +64,8 @@ def show_data_notes() -> None:
     notes.propagate = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    said: set[str] = set()
-    handler.addFilter(lambda record: not (record.getMessage() in said or said.add(record.getMessage())))
+    said: dict[str, logging.LogRecord] = {}
+    handler.addFilter(lambda record: said.setdefault(record.getMessage(), record) is record)
     notes.handlers = [handler]
 
 
