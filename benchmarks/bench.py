@@ -16,7 +16,7 @@ import layer_speed
 import step_speed
 import token_speed
 from command import machine, parse, run_command, save
-from hf_longseq.cli.options import Parser, integers
+from hf_longseq.cli.options import Parser, numbers
 from hf_longseq.data.task import TASKS
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> None:
             f"{', '.join(WHAT)} or data."
         )
     options = parse(_parser(), argv)
-    lengths = integers(options.length, "length") if options.length else None
+    lengths = numbers(options.length, int, "length") or None
 
     if options.threads:
         torch.set_num_threads(options.threads)

@@ -171,6 +171,8 @@ def keep_up(api: HfApi, repo_id: str, folder: Path, process: subprocess.Popen) -
             save(api, repo_id, folder, "The end of a job" if ended else "The state of a job")
             failed = 0
         except HfLongSeqError as error:
+            if isinstance(error.__cause__, FileNotFoundError) and not ended:
+                continue  # the training deleted an old checkpoint while it was read: the next upload has the new ones
             failed += 1
             print(f"hf_job: {error}", file=sys.stderr, flush=True)
             time.sleep(SECONDS_BETWEEN_UPLOADS / 60)
