@@ -450,7 +450,7 @@ def in_direction(batch: Batch, direction: str) -> Batch:
     if "labels_backward" not in batch:
         return batch
     labels = batch["labels" if direction == "forward" else "labels_backward"]
-    kept = {name: tensor for name, tensor in batch.items() if name != "labels_backward"}
+    kept: dict = {name: tensor for name, tensor in batch.items() if name != "labels_backward"}
     return {**kept, "labels": labels, "direction": direction}
 
 

@@ -378,7 +378,7 @@ def _converted(rows: _Rows, split_of: np.ndarray) -> Iterator[tuple[str, Row]]:
     for split in (*SPLITS, UNLABELLED):
         for i in np.flatnonzero(split_of == split).tolist():
             arrays = rows.scaled(i)
-            row = dict(zip((name, f"{name}_2"), arrays, strict=False))  # a pair has two
+            row: Row = dict(zip((name, f"{name}_2"), arrays, strict=False))  # a pair has two
             row |= {"labels": rows.targets[i], "source_row": i}
             if rows.sequences and split != UNLABELLED:
                 text, length = rows.raw(i)[0][0] if modality == "text" else None, len(arrays[0])

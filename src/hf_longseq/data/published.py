@@ -222,9 +222,9 @@ def read_record(path: Path, where: str) -> dict[str, Any]:
     kinds = typing.get_type_hints(TaskSpec)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        validate_typed_dict(_Record, record)
+        validate_typed_dict(_Record, record)  # type: ignore[type-var]
         for stated in record["splits"].values():
-            validate_typed_dict(_Split, stated)
+            validate_typed_dict(_Split, stated)  # type: ignore[type-var]
         spec = {key: _tuples(value) for key, value in record["spec"].items()}
         validate_typed_dict(typing.TypedDict("TaskSpec", kinds, total=False), spec)
         if record["format"] != FORMAT or not {"train", "validation", "test"} <= set(record["splits"]):
