@@ -133,9 +133,10 @@ class Claims:
         return max(self._all(name), key=_number, default=None)
 
     def _lives(self, claim: Path) -> bool:
+        owner = _text(claim)  # read first: a thread of this process notes its claim before it writes its name
         if claim in _made:
             return True
-        if _text(claim) == self.owner or holder_is_dead(claim):
+        if owner == self.owner or holder_is_dead(claim):
             return False
         try:
             mine = self._mine[self._presence]
