@@ -293,7 +293,7 @@ def numbers(words: list[str] | None, kind: type, name: str) -> list:
     """Read `0 1 2` or `0,1,2`; an option without a value is a mistake."""
     values = [convert(item, kind, name) for item in listed(words or [])]
     if words and not values:
-        raise HfLongSeqError(f"{name} is empty: give numbers, as 1,0.1, or leave it out.")
+        raise HfLongSeqError(f"{name} is empty: give numbers with commas between them, or leave it out.")
     return values
 
 
