@@ -29,6 +29,19 @@ run_gene-starts-labels-s4() { more_labels --arch s4 --pretrain.max_steps 1000 --
 run_gene-starts-causal() { shorter --arch transformer --inits scratch,scratch-tied@steps,spt-causal "$@"; }
 # every parameter redrawn: what is a structured initialisation worth?
 run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "$@"; }
+# another genome: pretraining on its own windows, on those of the embedded genome, and on both
+run_gene-starts-e-coli() {
+    mkdir -p runs/examples
+    [ -d runs/examples/genomes ] || (cd runs/examples && apt-get download cct-examples && dpkg-deb -x cct-*.deb genomes)
+    "$PYTHON" - <<'END'
+from hf_longseq import load_task
+train = load_task("gene-starts", length=128)[0]["train"]
+train.select_columns(["input_ids"]).to_parquet("runs/examples/bradyrhizobium-128.parquet")
+END
+    shorter --arch transformer --data.data_dir runs/examples/genomes --data.genome NC_000913 \
+        --unlabelled runs/examples/bradyrhizobium-128.parquet \
+        --inits scratch,scratch-tied@steps spt-masked@pretrain_inputs={all,unlabelled,all+unlabelled} "$@"
+}
 # is it locality that pretraining teaches?
 run_gene-starts-controls() { shorter --arch $controls "$@"; }
 # the same, each control at its own rate of pretraining

@@ -52,9 +52,7 @@ def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another
     write_rows(unlabelled=2_000)
     assert main("spt --data rows.csv --tiny".split()) == 0
     out, progress = capsys.readouterr()
-    told = (
-        "200 labelled rows of 2,200 (160 train, 20 validation, 20 test examples), 2,160 inputs open to pretraining"
-    )
+    told = "200 labelled rows of 2,200 (160 train, 20 validation, 20 test examples), 2,160 inputs open to pretraining"
     assert told in progress and f"Data: {told}" in out
     assert "scratch" in out and "equal budget" in out and "160 labels, 2,160 inputs, labels scarce" in out
     report = Path("runs/spt-rows/report/report.md").read_text()
@@ -65,10 +63,17 @@ def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another
     assert len(held_out) == 40 and not {decode(row) for row in data.pretrain["input_ids"]} & set(held_out)
 
 
-@pytest.mark.parametrize(("inputs", "count"), [("subset", 10), ("all", 160), ("all+unlabelled", 1160), (30, 30)])
+@pytest.mark.parametrize(
+    ("inputs", "count"), [("subset", 10), ("all", 160), ("unlabelled", 1000), ("all+unlabelled", 1160), (30, 30)]
+)
 def test_pretraining_reads_what_it_is_told_to(inputs, count):
     section = {"task": "own-data", "data": write_rows(), "num_train_examples": 10, "pretrain_inputs": inputs}
     assert len(data_of(**section).pretrain) == count
+
+
+def test_pretraining_on_unlabelled_inputs_alone_needs_some():
+    with pytest.raises(HfLongSeqError, match="pretrain_inputs is unlabelled.*name others by data.unlabelled"):
+        data_of(task="spoken-tones", pretrain_inputs="unlabelled")
 
 
 def test_copies_of_held_out_rows_are_left_out_and_counted():

@@ -68,9 +68,9 @@ class DataSection:
         "run",
         "seed of the labelled subset, drawn by class: the run's or a number; smaller ones lie in larger ones",
     )
-    pretrain_inputs: int | Literal["subset", "all", "all+unlabelled"] = option(
+    pretrain_inputs: int | Literal["subset", "all", "unlabelled", "all+unlabelled"] = option(
         "all+unlabelled",
-        "what pretraining reads: the labelled subset, all training inputs, these and the unlabelled ones, or a number",
+        "what pretraining reads: the labelled subset, all training inputs, the unlabelled ones, both, or a number",
     )
     unlabelled: str | None = option(None, "further inputs for pretraining: file, folder or Hub id, as --data takes it")
     options: dict = option({}, "options of the task's loader")

@@ -98,7 +98,7 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
         limit = getattr(section, f"num_{name}_examples")
         whole = splits[name]
         held_out[name] = whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=HELD_OUT_SEED)
-    if section.pretrain_inputs == "all+unlabelled":
+    if section.pretrain_inputs in ("unlabelled", "all+unlabelled"):
         pretrain = _with_unlabelled(section, splits, spec)
     elif isinstance(section.pretrain_inputs, int):  # in the order of the labelled subsets
         pretrain = subset("pretrain_inputs", section.pretrain_inputs)
@@ -108,18 +108,24 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
 
 
 def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec) -> "Dataset":
-    """Inputs of train, and those without labels that equal no validation or test input."""
+    """Inputs without labels that equal no held-out input, after those of train if the section asks for all."""
     more = [splits["unlabelled"]] if "unlabelled" in splits else []
     if section.unlabelled is not None:
         known = ("input_column", "colour", "image_size", "sampling_rate", "cache_dir")
         options = {name: section.options[name] for name in known if name in section.options}
         more.append(read_unlabelled(section.unlabelled, spec, splits["train"], **options))
+    alone = section.pretrain_inputs == "unlabelled"
+    if not more and alone:
+        raise HfLongSeqError(
+            f"data.pretrain_inputs is unlabelled, but task {section.task!r} has labels for all its inputs: "
+            "name others by data.unlabelled."
+        )
     if not more:
         return splits["train"]
     inputs = [name for name in splits["train"].column_names if name in INPUTS]
     unlabelled = concatenate_datasets([rows.select_columns(inputs) for rows in more])
     unlabelled = without_held_out(unlabelled, (splits["validation"], splits["test"]))
-    return concatenate_datasets([splits["train"].select_columns(inputs), unlabelled])
+    return unlabelled if alone else concatenate_datasets([splits["train"].select_columns(inputs), unlabelled])
 
 
 def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
