@@ -3,7 +3,6 @@
 import random
 from html.parser import HTMLParser
 
-import pytest
 import yaml
 from markdown_it import MarkdownIt
 
@@ -17,7 +16,7 @@ PIECES = [
     "^^5c", "[", "]", "{", "}", ": ", "!!python/object:os.system", "&a *a", "\u202e", "\u2066", "\ufeff", "\x00",
     "\x1b[2J", "\ud800", "é", "词", "\U0001f600", "0.5", "-1", "word", "a_b",
 ]  # fmt: skip
-GENERATED = ["".join(random.Random(seed).choices(PIECES, k=1 + seed % 9)) for seed in range(400)]
+GENERATED = ["".join(random.Random(seed).choices(PIECES, k=1 + seed % 9)) for seed in range(150)]
 TEXTS = [*PIECES, *GENERATED]
 PAGE = """# {{ t }}
 
@@ -64,16 +63,15 @@ def test_markdown_keeps_its_structure_whatever_a_record_says(tmp_path):
                 assert structure(render(tmp_path / "page.md.jinja", t=said)) == expected, repr(said)
 
 
-@pytest.mark.parametrize("text", TEXTS[:120])
-def test_markdown_shows_what_the_record_says(text):
-    plain = one_line(text).strip()
-    assert shown(markdown(text)) == plain
-    assert [token.type for token in parsed(markdown(text))] == ["paragraph_open", "inline", "paragraph_close"] * bool(
-        plain
-    )
-    assert shown(f"{markdown_code(text)} end").removesuffix(" end").strip() == plain
-    (block,) = parsed(markdown_block(text, "bash"))
-    assert block.type == "fence" and block.info == "bash"
+def test_markdown_shows_what_the_record_says():
+    for text in TEXTS[:120]:
+        plain = one_line(text).strip()
+        assert shown(markdown(text)) == plain
+        paragraph = ["paragraph_open", "inline", "paragraph_close"] * bool(plain)
+        assert [token.type for token in parsed(markdown(text))] == paragraph, repr(text)
+        assert shown(f"{markdown_code(text)} end").removesuffix(" end").strip() == plain
+        (block,) = parsed(markdown_block(text, "bash"))
+        assert block.type == "fence" and block.info == "bash", repr(text)
 
 
 class Tags(HTMLParser):

@@ -35,9 +35,6 @@ VARIANTS = {
     "mega-laplace-scale-post": dict(arch="mega", attention_function="laplace", norm="scale", norm_position="post"),
     "mega-relu2-chunk-batch": dict(arch="mega", attention_function="relu2", chunk_size=4, norm="batch"),
 }
-# every way of pooling on one recurrent model and one with attention, and every model with one way of it
-POOLINGS = [(name, "mean") for name in VARIANTS]
-POOLINGS += [(name, pooling) for name in ("s4", "transformer-window") for pooling in ("max", "first", "last")]
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 
 

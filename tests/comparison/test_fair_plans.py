@@ -41,15 +41,15 @@ def flops(recipe, phase):
     return {"pretrain": 130.0, "finetune": 101.0, "scratch": 101.0}[phase] / (1 + causal)
 
 
-def plan(name, arch, tie):
-    """All runs of a plan, by name."""
+def plan(name, arch, ties):
+    """All runs of a plan whose arms from scratch are tied in each way of `ties`, by name."""
 
     @functools.cache
     def load(_, objective):
         random = {"model": {"pretrained": False}} if is_hf(arch) else {}
         return Recipe.load(name, {"data": {"pretrain_inputs": "subset"}, **random}, arch=arch, objective=objective)
 
-    arms = (*arms_of(name, arch), f"scratch-tied@{tie}")
+    arms = (*arms_of(name, arch), *(f"scratch-tied@{tie}" for tie in ties))
     axes = Axes((arch,), arms, (0,), parse_grid(["lr=1e-3,1e-4"]), (), (1000,))
     return {run.name: run for run in Planner(axes, load, count, TRAIN, flops=flops).plan({})}
 
@@ -75,26 +75,35 @@ def seen(run, runs, tie):
 
 @pytest.mark.parametrize("name, arch", CASES)
 def test_arms_share_architecture_evaluations_and_budget(name, arch):
-    parameters = {}
-    for tie in TIES:
-        try:
-            runs = plan(name, arch, tie)
-        except HfLongSeqError as error:  # batches so different that equal steps would be fewer than scratch has
-            assert tie == "steps" and "scratch-tied@steps" in str(error) and "adds nothing" in str(error)
-            continue
-        supervised = [run for run in runs.values() if run.phase == "finetune"]
-        rows = {(run.seed, run.init): run for run in supervised if run.grid["lr"] == 1e-3}
-        for run in filter(lambda run: run.pretrained, rows.values()):
-            (tied,) = (rows[run.seed, label] for label in run.scratch_tied)
+    ties = tuple(TIES)
+    try:
+        runs = plan(name, arch, ties)
+    except HfLongSeqError as error:  # batches so different that equal steps would be fewer than scratch has
+        assert "scratch-tied@steps" in str(error) and "adds nothing" in str(error)
+        ties = tuple(tie for tie in ties if tie != "steps")
+        runs = plan(name, arch, ties)
+    supervised = [run for run in runs.values() if run.phase == "finetune"]
+    rows = {(run.seed, run.init): run for run in supervised if run.grid["lr"] == 1e-3}
+    for run in filter(lambda run: run.pretrained, rows.values()):
+        tied_runs = [rows[run.seed, label] for label in run.scratch_tied]
+        assert sorted(tied.tie for tied in tied_runs) == sorted(ties)
+        for tied in tied_runs:
             assert rows[run.seed, run.scratch].recipe.model == tied.recipe.model == run.recipe.model
-            assert seen(tied, runs, tie) == pytest.approx(seen(run, runs, tie), rel=0.01)
-            for one in (run, tied):
-                model = repr(one.recipe.model), one.recipe.pretrain.objective
-                parameters[model] = parameters.get(model) or num_parameters(one.recipe)
-            assert len({parameters[model] for model in parameters if model[0] == repr(run.recipe.model)}) == 1
-        assert len({evaluations(run) for run in supervised}) == 1
-        tuned = [run.init for run in supervised if run.tuning]
-        assert {tuned.count(init) for init in tuned} == {2}
+            assert seen(tied, runs, tied.tie) == pytest.approx(seen(run, runs, tied.tie), rel=0.01)
+    assert len({evaluations(run) for run in supervised}) == 1
+    tuned = [run.init for run in supervised if run.tuning]
+    assert {tuned.count(init) for init in tuned} == {2}
+
+
+@pytest.mark.parametrize("name, arch", {arch: (name, arch) for name, arch in reversed(CASES)}.values())
+def test_classifiers_after_every_objective_have_as_many_parameters(name, arch):
+    runs = plan(name, arch, ("flops",)).values()
+    by_model = {}
+    for run in runs:
+        objective = run.recipe.pretrain.objective
+        by_model.setdefault(repr(run.recipe.model), {})[objective] = run.recipe
+    for recipes_by_objective in by_model.values():
+        assert len({num_parameters(recipe) for recipe in recipes_by_objective.values()}) == 1
 
 
 def evaluations(run):
