@@ -85,26 +85,17 @@ def test_evaluating_and_predicting(classifier, tmp_path, capsys):
 
 
 def test_a_fresh_command_opens_what_another_left(classifier):
-    code = "import sys; from hf_longseq.cli.main import main; sys.exit(main())"
-    words = ["predict", "--model", str(classifier), "--limit", "1"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    words = ["-m", "hf_longseq", "predict", "--model", str(classifier), "--limit", "1"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["index"] == 0
 
 
 def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_path, capsys):
-    words = [
-        "spt",
-        *TINY,
-        "--arch",
-        "s4,dlr,transformer",
-        "--inits",
-        "scratch,spt",
-        "--output_dir",
-    ]
+    words = ["spt", *TINY, "--arch", "s4", "--inits", "scratch,spt", "--output_dir"]
     code, out, err = ask(capsys, *words, tmp_path / "out")
     assert code == 0, err
-    assert all(name in out for name in ("masked", "S4", "DLR", "transformer", "results:", "plots:", "best:"))
+    assert all(name in out for name in ("masked", "S4", "results:", "plots:", "best:"))
     assert json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
     assert (tmp_path / "out" / "learning_curves.png").stat().st_size > 1000
     code, again, _ = ask(capsys, *words, tmp_path / "out")

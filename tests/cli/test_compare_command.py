@@ -15,8 +15,7 @@ def ask(capsys, *words):
 
 
 def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, capsys):
-    words = [*PLAN, "--inits", "scratch,spt-causal", "--grid", "lr=1e-3,5e-4", "--train-fractions=1,0.5",
-             "--output_dir", tmp_path / "out"]  # fmt: skip
+    words = [*PLAN, "--inits", "scratch,spt-causal", "--train-fractions=1,0.5", "--output_dir", tmp_path / "out"]
     code, out, err = ask(capsys, *words)
     assert code == 0, err
     assert "causal" in out and "32 labels" in out and "64 labels" in out and "results:" in out and "plots:" in out

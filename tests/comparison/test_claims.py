@@ -130,6 +130,27 @@ def test_who_lost_a_run_says_so_and_stops(tmp_path, monkeypatch):
                 claims.check()
 
 
+def test_a_run_that_another_process_has_taken_is_left_to_it(toy_tasks, tmp_path):
+    options = {"seeds": [0, 1], "inits": ["scratch"]}
+    alone = do(tmp_path / "one", **options).results
+    shutil.copytree(tmp_path / "one", tmp_path / "two", ignore=shutil.ignore_patterns("runs", "results.json"))
+    mine = []
+    with Claims(tmp_path / "two") as other:
+        assert other.take("s4-scratch-s0")
+
+        def listener(label, step, total, text):
+            if label and text and not mine:  # meanwhile the other one has done its own
+                shutil.copytree(tmp_path / "one/runs/s4-scratch-s0", tmp_path / "two/runs/s4-scratch-s0")
+                other.release("s4-scratch-s0")
+            if label and text:
+                mine.append(label)
+
+        results = do(tmp_path / "two", listener=listener, **options).results
+    assert set(mine) == {"s4-scratch-s1"}
+    assert results["rows"][0]["values"] == alone["rows"][0]["values"]
+
+
+@pytest.mark.slow
 def test_two_processes_in_one_folder_divide_the_runs_and_give_the_results_of_one(toy_tasks, tmp_path):
     options = {"seeds": [0, 1], "inits": ["scratch", "spt"]}
     alone = do(tmp_path / "one", **options).results

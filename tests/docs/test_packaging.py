@@ -32,14 +32,28 @@ def test_the_wheel_holds_what_the_package_reads_and_nothing_of_the_repository(wh
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"hf_longseq"}
 
 
-def test_the_wheel_alone_answers_help_lists_its_recipes_and_trains(wheel, tmp_path):
+@pytest.fixture
+def installed(wheel, tmp_path):
+    """Run the command with nothing of ours but the wheel."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "HF_LONGSEQ_CACHE": str(tmp_path / "cache")}
-    trial = ["spt", "--task", "listops", "--tiny", "--max_steps", "2", "--output_dir", "trial"]
-    for words in (["--help"], ["recipes", "list"], trial):
+
+    def run(*words):
         command = [sys.executable, "-m", "hf_longseq", *words]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
         assert done.returncode == 0 and done.stdout.strip(), done.stderr[-2000:]
+
+    return run
+
+
+def test_the_wheel_alone_answers_help_and_lists_its_recipes(installed):
+    installed("--help")
+    installed("recipes", "list")
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_trains(installed, tmp_path):
+    installed("spt", "--task", "listops", "--tiny", "--max_steps", "2", "--output_dir", "trial")
     assert (tmp_path / "trial" / "best" / "model.safetensors").is_file()
 
 

@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,11 +25,13 @@ def python_block(word: str, page: str = README) -> str:
     return found[0]
 
 
-def run_python(code: str, folder: Path) -> str:
-    (folder / "model_cards").symlink_to(ROOT / "model_cards")
-    result = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-2000:]
-    return result.stdout
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working directory of a reader, with the kept checkpoints beside it."""
+    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model_cards").symlink_to(ROOT / "model_cards")
+    return tmp_path
 
 
 def in_few_steps(code: str) -> str:
@@ -54,16 +54,13 @@ def at_toy_size(line: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_blocks_run_in_the_order_in_which_they_stand(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "model_cards").symlink_to(ROOT / "model_cards")
+def test_the_blocks_run_in_the_order_in_which_they_stand(folder, capsys):
     texts = [f"{'good fine nice' if n % 2 else 'bad poor sad'} {n}" for n in range(120)]
     rows = [f"{text},{n % 2 if n < 60 else ''}" for n, text in enumerate(texts)]
-    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    (folder / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     others = [f"{text},{n % 3}" for n, text in enumerate(texts)]
-    (tmp_path / "other.csv").write_text("\n".join(["text,label", *others]) + "\n")
-    (tmp_path / "new.csv").write_text("\n".join(["text", *texts[:5]]) + "\n")
+    (folder / "other.csv").write_text("\n".join(["text,label", *others]) + "\n")
+    (folder / "new.csv").write_text("\n".join(["text", *texts[:5]]) + "\n")
     said = []
     for language, block in re.findall(r"```(python|bash)\n(.*?)```", README, flags=re.S):
         if language == "python":
@@ -75,36 +72,32 @@ def test_the_blocks_run_in_the_order_in_which_they_stand(tmp_path, monkeypatch, 
         said.append(capsys.readouterr().out)
     printed = next(out for out in said if out.strip())
     assert f"prints `{printed.strip().splitlines()[-1]}`" in README and any("eval_accuracy" in out for out in said)
-    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 6
+    assert len((folder / "labels.csv").read_text().splitlines()) == 6
 
 
-def test_the_stock_trainer_does_both_phases(tmp_path):
-    code = python_block("Trainer(", WITH_TRANSFORMERS)
-    run_python(in_few_steps(code), tmp_path)
-    assert (tmp_path / "runs" / "tones" / "model.safetensors").is_file()
+def test_the_stock_trainer_does_both_phases(folder):
+    exec(in_few_steps(python_block("Trainer(", WITH_TRANSFORMERS)), {})
+    assert (folder / "runs" / "tones" / "model.safetensors").is_file()
 
 
-def test_a_recipe_does_both_phases(tmp_path):
+def test_a_recipe_does_both_phases(folder):
     code = python_block("finetune(", COMPARING)
     small = code.replace('Recipe.load("demo")', 'Recipe.load("demo", tiny=True)')
     assert small != code
-    run_python(small, tmp_path)
+    exec(small, {})
 
 
 COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("hf-longseq")]
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_option_of_a_shown_command_exists(line):
+def test_every_option_of_a_shown_command_exists(line, capsys):
     """`--help` of the command knows every option; the commands themselves run in tests/cli."""
     words = shlex.split(line, comments=True)
-    result = subprocess.run(
-        [sys.executable, "-m", "hf_longseq", words[1], "--help-all" if words[1] in TRAINING else "--help"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert result.returncode == 0, result.stderr
+    with pytest.raises(SystemExit) as stop:
+        main([words[1], "--help-all" if words[1] in TRAINING else "--help"])
+    page = capsys.readouterr().out
+    assert not stop.value.code
     for word in words[2:]:
         if word.startswith("--") and not word.startswith("--model."):
-            assert word.split("=")[0] in result.stdout, f"{word} is not an option of {words[1]}"
+            assert word.split("=")[0] in page, f"{word} is not an option of {words[1]}"
