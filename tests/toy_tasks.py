@@ -1,5 +1,7 @@
 """Tasks of a few rows, made on the spot, for the tests of training; `conftest.py` puts them into the task table."""
 
+import functools
+
 import numpy as np
 from datasets import Dataset, DatasetDict
 
@@ -16,6 +18,7 @@ def _splits(make_row, train_examples: int) -> DatasetDict:
     )
 
 
+@functools.cache
 def waves(train_examples: int = 32, broken_label: bool = False):
     """Slow or fast waves of 12 to 20 steps, one channel: two classes."""
 
@@ -31,6 +34,7 @@ def waves(train_examples: int = 32, broken_label: bool = False):
     return _splits(row, train_examples), spec
 
 
+@functools.cache
 def heights(train_examples: int = 32):
     """Two channels whose offset is to be regressed."""
 
@@ -43,6 +47,7 @@ def heights(train_examples: int = 32):
     return _splits(row, train_examples), spec
 
 
+@functools.cache
 def tags(train_examples: int = 32):
     """Which of two tokens occur: several labels at once."""
 
@@ -57,6 +62,7 @@ def tags(train_examples: int = 32):
     return _splits(row, train_examples), spec
 
 
+@functools.cache
 def twins(train_examples: int = 32):
     """Do two documents begin alike? Pairs of token sequences."""
 

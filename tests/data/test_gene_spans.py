@@ -17,8 +17,8 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize(("length", "counts"), [(1024, (5335, 889, 2489)), (16384, (333, 55, 155))])
-def test_the_embedded_genome_has_the_stated_windows(length, counts):
+def test_the_embedded_genome_has_the_stated_windows():
+    length, counts = 16384, (333, 55, 155)
     splits, spec = load_task("gene-spans", length=length)
     assert tuple(len(rows) for rows in splits.values()) == counts
     assert spec.per_position and spec.labels == LABELS and spec.max_length == length and spec.metric == "mcc"

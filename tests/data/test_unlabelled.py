@@ -50,7 +50,7 @@ def test_rows_without_a_label_are_read_by_pretraining_alone():
 def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another_word(capsys):
     """The table says what the file holds, and what the arms read of it: nothing that validation or test holds."""
     write_rows(unlabelled=2_000)
-    assert main("spt --data rows.csv --tiny".split()) == 0
+    assert main("spt --data rows.csv --tiny --max_steps 2".split()) == 0
     out, progress = capsys.readouterr()
     told = "200 labelled rows of 2,200 (160 train, 20 validation, 20 test examples), 2,160 inputs open to pretraining"
     assert told in progress and f"Data: {told}" in out

@@ -52,7 +52,7 @@ def test_one_command(folder, capsys):
 def test_fifteen_lines(folder, capsys):
     code = block("python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
-    exec(code.replace('"max_steps": 100', '"max_steps": 40'), {})
+    exec(code.replace('"max_steps": 100', '"max_steps": 4'), {})
     check_page(folder / "spans.html")
     assert "span_f1" in capsys.readouterr().out
 

@@ -28,6 +28,20 @@ def online(hub, tmp_path, monkeypatch):
     return hub
 
 
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Built folders are not opened in a process of their own; a list of what that process would have been given."""
+    handed = []
+    monkeypatch.setattr("hf_longseq.hub.publish.check_folder", lambda *words: handed.append(words))
+    return handed
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Cards without pictures; test_model_card.py draws them."""
+    monkeypatch.setattr("hf_longseq.hub.pictures.draw", lambda *_: [])
+
+
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """Two finished runs, `pretrained` and `classifier`, with traces of the machine and secrets beside them."""

@@ -28,10 +28,7 @@ def comparison(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def checked_elsewhere(monkeypatch):
-    """The check of a built model in a fresh process has its tests with `publish`."""
-    monkeypatch.setattr("hf_longseq.hub.publish.check_folder", lambda *words: None)
+pytestmark = pytest.mark.usefixtures("unchecked", "undrawn")
 
 
 def test_every_arms_best_goes_up_with_a_page_and_a_collection(online, comparison, capsys):

@@ -68,7 +68,10 @@ def test_a_converted_checkpoint_is_published_with_all_its_heads(hub, converted, 
     assert str(tmp_path) not in "".join(map(str, hub.repo(REPO).files.values()))
 
 
-def test_a_checkpoint_without_a_head_is_checked_and_described_too(tmp_path):
+@pytest.mark.parametrize("check", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_checkpoint_without_a_head_is_checked_and_described_too(tmp_path, check, request):
+    if not check:
+        request.getfixturevalue("unchecked")
     weights, _ = golden_backbone("backbone_dlr_postnorm_layer")
     save_file({name: x for name, x in weights.items() if "decoder" not in name}, tmp_path / "bare.safetensors")
     convert_checkpoint(tmp_path / "bare.safetensors", tmp_path / "converted")

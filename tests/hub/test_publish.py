@@ -49,29 +49,33 @@ def expected_logits(folder):
 
 
 @pytest.fixture
-def publish_here(hub, monkeypatch):
-    """`publish` in this process. Folders are not opened first: the first test and tests/hub/test_model_card.py do."""
+def publish_here(hub, monkeypatch, unchecked, undrawn):
+    """`publish` in this process, without the pictures and the check that tests/hub/test_model_card.py has."""
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(publishing, "HfApi", functools.partial(HfApi, endpoint=hub.url))
-    monkeypatch.setattr(publishing, "check_folder", lambda *_: None)
     return functools.partial(publishing.publish, token=hub.token)
 
 
-def test_a_published_run_opens_everywhere_with_the_same_logits(hub, publish_here, runs, tmp_path):
+@pytest.mark.slow
+def test_a_published_run_opens_everywhere_with_the_same_logits(hub, runs, tmp_path):
     out = answer(publish(hub, tmp_path, runs / "classifier", "--repo_id", REPO))
     assert f"published: {hub.url}/{REPO}" in out and f'from_pretrained("{REPO}", trust_remote_code=True)' in out
+    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
+
+
+def test_what_is_published_of_a_run_and_what_is_not(hub, publish_here, runs, tmp_path):
+    done = publish_here(runs / "classifier", REPO)
+    assert done.usage.count(f'from_pretrained("{REPO}", trust_remote_code=True)')
     repo = hub.repo(REPO)
     assert [commit.title for commit in repo.branches["main"].history()][:-2] == ["Publish spoken-tones model"]
-
-    torch.testing.assert_close(open_as_stranger(hub, tmp_path / "stranger"), expected_logits(runs / "classifier"))
 
     auto_map = json.loads(repo.files["config.json"])["auto_map"]
     assert auto_map["AutoFeatureExtractor"] == "feature_extraction_longseq.LongSeqFeatureExtractor"
     names = set(repo.files)
     assert {"preprocessor_config.json", "feature_extraction_longseq.py"} <= names
     assert {"README.md", "config.json", "model.safetensors", "modeling_s4.py", "resolved.yaml"} <= names
-    assert {"pretraining.yaml", "metrics.json", "learning_curve.png", "kernels.png"} <= names
+    assert {"pretraining.yaml", "metrics.json"} <= names
     assert not names & {"optimizer.pt", "training_args.bin", ".env", "notes.txt", "train.parquet", "data.json"}
     published = b"".join(repo.files.values())
     for private in (str(runs), "secret of this machine", hub.token, str(tmp_path)):

@@ -1,10 +1,15 @@
 """A run of an architecture of transformers behind the adapter is published with its code and card."""
 
+import pytest
+
 from hf_longseq.hub.publish import publish
 from hf_longseq.training import Recipe, finetune
 
 
-def test_a_trunk_that_reads_both_ways_is_published_with_code(tmp_path):
+@pytest.mark.parametrize("check", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_trunk_that_reads_both_ways_is_published_with_code(tmp_path, check, request):
+    if not check:
+        request.getfixturevalue("unchecked")
     short = {"max_steps": 1, "eval_steps": 1}
     settings = {"model": {"arch": "hf:rwkv", "bidirectional": True}, "finetune": short, "scratch": short}
     recipe = Recipe.load(None, {**settings, "data": {"task": "spoken-tones"}}, tiny=True)

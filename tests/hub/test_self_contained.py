@@ -90,21 +90,11 @@ def script(home, installed: bool) -> str:
     return code
 
 
+# fast: a card's snippets, which open two models without the package, in test_model_card.py
 @pytest.mark.slow
 @pytest.mark.parametrize("installed", [False, True], ids=["hidden", "installed"])
 def test_every_head_opens_in_a_fresh_process(home, installed):
     assert "opened" in answer(run_fresh(script(home, installed), home, hide_package=not installed))
-
-
-def test_one_architecture_opens_without_the_package(tmp_path):
-    model = make_model("s4", "ForMaskedLM", bidirectional=True)
-    model.save_pretrained(tmp_path / "spt")
-    code = f"""
-    from transformers import AutoModelForMaskedLM
-    model = AutoModelForMaskedLM.from_pretrained({str(tmp_path / "spt")!r}, trust_remote_code=True)
-    print(type(model).__module__.split(".")[0])
-    """
-    assert "transformers_modules" in answer(run_fresh(code, tmp_path, hide_package=True))
 
 
 @pytest.mark.parametrize("arch", SMALL)

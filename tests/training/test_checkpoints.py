@@ -66,10 +66,15 @@ def interrupted_at(step):
     return listener
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder for the runs below, each of which is trained once."""
+    return tmp_path_factory.mktemp("trained")
+
+
 @pytest.fixture
-def interrupted(tiny, tmp_path):
-    """A run interrupted after step 11 of 12, whose best step is 2: its recipe and its folder."""
-    recipe = tiny(
+def recipe(tiny):
+    return tiny(
         model={"dropout": 0.1},
         finetune={
             "max_steps": 12,
@@ -79,13 +84,20 @@ def interrupted(tiny, tmp_path):
             "lr_scheduler_type": "constant_with_warmup",
         },
     )
-    with pytest.raises(KeyboardInterrupt):
-        finetune(recipe, tmp_path / "run", listener=interrupted_at(11))
-    return recipe, tmp_path / "run"
+
+
+@pytest.fixture
+def interrupted(recipe, trained, tmp_path):
+    """A copy of a run that was interrupted after step 11 of 12, and whose best step is 2; the original is gone."""
+    if not (trained / "kept").exists():
+        with pytest.raises(KeyboardInterrupt):
+            finetune(recipe, trained / "run", listener=interrupted_at(11))
+        (trained / "run").rename(trained / "kept")
+    return shutil.copytree(trained / "kept", tmp_path / "run")
 
 
 def test_a_run_keeps_two_complete_checkpoints_and_the_best_and_no_pickle_of_the_arguments(interrupted):
-    _, run = interrupted
+    run = interrupted
     best = json.loads((run / "checkpoints" / "checkpoint-10" / "trainer_state.json").read_text())["best_global_step"]
     folders = {path.name: path for path in (run / "checkpoints").iterdir()}
     assert {"checkpoint-8", "checkpoint-10", f"checkpoint-{best}"} == set(folders)
@@ -94,22 +106,18 @@ def test_a_run_keeps_two_complete_checkpoints_and_the_best_and_no_pickle_of_the_
 
 
 @pytest.mark.parametrize("damaged", [None, "optimizer.pt"])
-def test_a_run_goes_on_to_the_same_result_wherever_it_was_moved_and_whatever_was_torn(interrupted, tmp_path, damaged):
-    recipe, run = interrupted
-    straight = finetune(recipe, tmp_path / "straight")
-    moved = tmp_path / "moved" / "run"
-    shutil.copytree(run, moved)
+def test_a_run_goes_on_to_the_same_result_wherever_it_was_moved_and_whatever_was_torn(
+    recipe, trained, interrupted, damaged
+):
+    straight = finetune(recipe, trained / "straight")  # a finished run is not repeated
     if damaged:
-        path = moved / "checkpoints" / "checkpoint-10" / damaged
+        path = interrupted / "checkpoints" / "checkpoint-10" / damaged
         path.write_bytes(path.read_bytes()[:-20])
-    # The folder it was copied from must not be looked at again.
-    for weights in run.rglob("model.safetensors"):
-        weights.unlink()
     steps = []
-    result = finetune(recipe, moved, listener=lambda label, step, total, text: steps.append(step))
+    result = finetune(recipe, interrupted, listener=lambda label, step, total, text: steps.append(step))
     assert steps[0] == (8 if damaged else 10)
     assert result.metrics["best_step"] == straight.metrics["best_step"]
-    assert (moved / "model.safetensors").read_bytes() == (straight.output_dir / "model.safetensors").read_bytes()
+    assert (interrupted / "model.safetensors").read_bytes() == (straight.output_dir / "model.safetensors").read_bytes()
 
 
 def test_a_run_killed_after_its_last_step_takes_no_step_more(tiny, tmp_path, monkeypatch):

@@ -53,7 +53,7 @@ def parts(recipe):
 
 @every_type
 def test_the_trunk_is_taken_over_whole_for_tokens_and_for_values(toy, model_type, tmp_path):
-    for task in ("tags", "waves", "twins", "heights"):
+    for task in ("twins", "heights"):
         recipe = toy(model_type, task)
         spec, model = parts(recipe)
         model.save_pretrained(tmp_path / task)
@@ -72,7 +72,7 @@ def test_the_trunk_is_taken_over_whole_for_tokens_and_for_values(toy, model_type
         assert all(name.startswith(heads) for name in report.dropped) and report.dropped
 
 
-@pytest.mark.parametrize("model_type, task", [("modernbert", "tags"), ("mamba2", "tags"), ("longformer", "waves")])
+@pytest.mark.parametrize("model_type, task", [("modernbert", "tags"), ("mamba2", "waves")])
 def test_both_phases_evaluation_and_prediction(toy, model_type, task, tmp_path):
     recipe = toy(model_type, task)
     first = pretrain(recipe, tmp_path / "first")
@@ -203,8 +203,7 @@ def test_directions_that_cannot_be_are_refused(tiny, arch, task, model, objectiv
         build_config(recipe, load_data(recipe.data).spec, classifier=objective == "masked" and task == "waves")
 
 
-@pytest.mark.parametrize("task", ["tags", "waves"])
-@pytest.mark.parametrize("directions", [True, "separate"])
+@pytest.mark.parametrize("task, directions", [("tags", True), ("waves", "separate")])
 def test_a_causal_trunk_that_reads_both_ways_does_masked_pretraining(tiny, task, directions, tmp_path):
     short = {"max_steps": 2, "eval_steps": 1}
     model = {"bidirectional": directions, "direction_join": "concat"}
@@ -258,7 +257,7 @@ def test_mappings_named_after_architectures_hold_for_them_alone():
     assert Recipe.load(source, arch="hf:bert").model.fields == {"hidden_size": 8, "num_attention_heads": 2}
 
 
-@pytest.mark.parametrize("name", ["listops/modernbert", "listops/mamba2", "listops/pythia-70m"])
+@pytest.mark.parametrize("name", ["listops/modernbert", "listops/pythia-70m"])
 def test_a_shipped_recipe_runs_at_toy_size_without_a_network(name, tmp_path):
     recipe = Recipe.load(name, {phase: {"max_steps": 1} for phase in ("pretrain", "finetune")}, tiny=True)
     first = pretrain(recipe, tmp_path / "first")

@@ -89,7 +89,7 @@ def test_text_classification(tiny, tmp_path):
 
 
 def test_token_classification_gives_the_spans_of_predict(tiny, tmp_path):
-    recipe = tiny("vowels", scratch={"max_steps": 40, "learning_rate": 0.02})
+    recipe = tiny("vowels", scratch={"max_steps": 40, "eval_steps": 40, "learning_rate": 0.02})
     run = finetune(recipe, tmp_path / "run").output_dir
     label = pipeline("token-classification", model=str(run), device="cpu", aggregation_strategy="simple")
     for row, expected in zip(load_data(recipe.data).test, predict(run), strict=True):

@@ -47,7 +47,7 @@ def test_pretraining_then_finetuning_gives_a_folder_that_the_auto_class_opens(ti
 
 @pytest.mark.parametrize("objective", ["masked", "causal"])
 def test_the_objective_reaches_the_model(tiny, tmp_path, objective):
-    result = pretrain(tiny(pretrain={"objective": objective}), tmp_path / "run")
+    result = pretrain(tiny(pretrain={"objective": objective, "max_steps": 1}), tmp_path / "run")
     config = json.loads((result.output_dir / "config.json").read_text())
     assert config["pretraining_objective"] == objective and config["bidirectional"] == (objective == "masked")
 
@@ -68,7 +68,7 @@ def test_pretraining_never_sees_a_label(tiny, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny, tmp_path):
-    recipe = tiny(model={"dropout": 0.1})
+    recipe = tiny(model={"dropout": 0.1}, pretrain={"max_steps": 2})
     a, b, c = (pretrain(recipe, tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
     assert_same_weights(a.output_dir, b.output_dir)
     assert a.metrics["validation"] == b.metrics["validation"] != c.metrics["validation"]
@@ -81,7 +81,8 @@ def test_workers_that_prepare_batches_change_nothing(tiny, tmp_path):
 
 @pytest.mark.parametrize("phase, section", [(pretrain, "pretrain"), (finetune, "scratch")])
 def test_accumulation_over_small_batches_gives_the_steps_of_the_large_batch(tiny, tmp_path, phase, section):
-    large, small = (phase(tiny(**{section: {"per_device_train_batch_size": n}}), tmp_path / str(n)) for n in (8, 2))
+    sizes = [{"per_device_train_batch_size": n, "max_steps": 2} for n in (8, 2)]
+    large, small = (phase(tiny(**{section: size}), tmp_path / str(n)) for n, size in enumerate(sizes))
     large, small = weights(large.output_dir), weights(small.output_dir)
     for name in large:
         torch.testing.assert_close(small[name], large[name], rtol=1e-4, atol=1e-5)
@@ -97,10 +98,11 @@ def test_bf16_and_recomputation_run_and_leave_float32_weights(tiny, tmp_path):
     "phase, objective", [(pretrain, {}), (pretrain, {"objective": "causal", "both_directions": True}), (finetune, {})]
 )
 def test_an_interrupted_run_goes_on_to_the_same_weights(tiny, tmp_path, phase, objective):
-    recipe = tiny(model={"dropout": 0.1}, pretrain={"max_steps": 9, **objective}, finetune={"max_steps": 9})
+    steps = {"max_steps": 5, "eval_steps": 2}
+    recipe = tiny(model={"dropout": 0.1}, pretrain={**steps, **objective}, finetune=steps)
 
     def interrupt(label, step, total, text):
-        if step == 7:
+        if step == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -108,11 +110,11 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tiny, tmp_path, phase, o
     assert not (tmp_path / "interrupted" / "metrics.json").exists()
     steps = []
     resumed = phase(recipe, tmp_path / "interrupted", listener=lambda label, step, total, text: steps.append(step))
-    assert min(steps) == 6  # the last checkpoint before the interruption
+    assert min(steps) == 2  # the last checkpoint before the interruption
     straight = phase(recipe, tmp_path / "straight")
     assert_same_weights(resumed.output_dir, straight.output_dir)
     assert resumed.metrics["validation"] == straight.metrics["validation"]
-    assert json.loads((resumed.output_dir / "history.json").read_text())[-1]["step"] == 9
+    assert json.loads((resumed.output_dir / "history.json").read_text())[-1]["step"] == 5
 
 
 def test_a_finished_run_is_not_repeated_and_not_replaced_by_another(tiny, tmp_path):
@@ -140,12 +142,12 @@ def test_a_loss_that_is_no_number_ends_the_run(tiny, tmp_path):
 
 def test_the_best_checkpoint_on_validation_is_kept_not_the_last(tiny, tmp_path):
     recipe = tiny(
-        finetune={"max_steps": 12, "eval_steps": 1, "learning_rate": 0.3, "lr_scheduler_type": "constant_with_warmup"}
+        finetune={"max_steps": 6, "eval_steps": 1, "learning_rate": 0.3, "lr_scheduler_type": "constant_with_warmup"}
     )
     result = finetune(recipe, tmp_path / "run")
     history = json.loads((result.output_dir / "history.json").read_text())
     curve = {entry["step"]: entry["eval_accuracy"] for entry in history if "eval_accuracy" in entry}
-    assert len(curve) == 12
+    assert len(curve) == 6
     assert result.metrics["validation"]["accuracy"] == max(curve.values()) == curve[result.metrics["best_step"]]
 
 

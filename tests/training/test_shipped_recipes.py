@@ -164,9 +164,7 @@ ALIKE = ("bidmc-rr/", "bidmc-spo2/", "pathx/", "pathx-256/", "smnist/", "speech-
 STEPPED = [(name, "masked") for name in OWN if not name.startswith(ALIKE)]
 # causal where a recipe of its kind has settings of its own for it, and once for every architecture
 STEPPED += [
-    (name, "causal")
-    for name, _ in STEPPED
-    if "causal:" in recipes.find(name).read_text() or name in FIRST_OF.values()
+    (name, "causal") for name, _ in STEPPED if "causal:" in recipes.find(name).read_text() or name in FIRST_OF.values()
 ]
 
 
