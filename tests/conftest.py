@@ -29,6 +29,19 @@ def pytest_collection_finish(session):
     gc.freeze()
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Reports and cards without the work of drawing; tests/comparison/test_write.py and tests/hub/test_model_card.py
+    draw."""
+    from hf_longseq.comparison import write
+    from hf_longseq.comparison.figures import Figure
+    from hf_longseq.hub import pictures
+
+    headline = {"": [Figure("headline", "Gains.", "<svg></svg>", b"png")]}
+    monkeypatch.setattr(write, "report_figures", lambda *parts: headline)
+    monkeypatch.setattr(pictures, "draw", lambda *parts: [])
+
+
 @pytest.fixture(autouse=True)
 def offline_and_seeded(monkeypatch):
     """Every test starts from the same seed and cannot leave the machine."""

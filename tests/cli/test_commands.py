@@ -84,6 +84,7 @@ def test_evaluating_and_predicting(classifier, tmp_path, capsys):
     assert code == 0 and len((tmp_path / "answers.jsonl").read_text().splitlines()) == 32
 
 
+@pytest.mark.slow
 def test_a_fresh_command_opens_what_another_left(classifier):
     words = ["-m", "hf_longseq", "predict", "--model", str(classifier), "--limit", "1"]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True)

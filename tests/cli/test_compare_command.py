@@ -14,7 +14,7 @@ def ask(capsys, *words):
     return code, printed.out, printed.err
 
 
-def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, capsys):
+def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, capsys, undrawn):
     words = [*PLAN, "--inits", "scratch,spt-causal", "--train-fractions=1,0.5", "--output_dir", tmp_path / "out"]
     code, out, err = ask(capsys, *words)
     assert code == 0, err
@@ -26,7 +26,6 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
     assert {(row["init"], row["fraction"]) for row in rows} == {
         (init, fraction) for init in ("scratch", "spt-causal") for fraction in (1.0, 0.5)
     }
-    assert (tmp_path / "out" / "learning_curves.png").stat().st_size > 1000
     code, again, err = ask(capsys, *words)
     assert code == 0 and again == out and "validation loss" not in err
 
@@ -51,7 +50,7 @@ def test_a_mistake_is_answered_before_anything_is_written(capsys, tmp_path, word
     assert not list(tmp_path.iterdir())
 
 
-def test_the_folder_of_another_task_is_refused(capsys, tmp_path):
+def test_the_folder_of_another_task_is_refused(capsys, tmp_path, undrawn):
     for task, expected in (("listops", 0), ("spoken-tones", 2)):
         words = ["--task", task, "--arch", "s4", "--inits", "scratch", "--tiny", "--max_steps", "1"]
         code, _, err = ask(capsys, *words, "--output_dir", tmp_path / "out")

@@ -20,7 +20,7 @@ def fresh(*words):
     return done.returncode, "\n".join(said), done.stderr, heavy == "True"
 
 
-def test_the_second_call_repeats_the_first_without_torch(tmp_path, capsys):
+def test_the_second_call_repeats_the_first_without_torch(tmp_path, capsys, undrawn):
     words = ["spt", *TINY, "--arch", "s4", "--inits", "scratch", "--output_dir", str(tmp_path / "run")]
     assert main(words) == 0
     first = capsys.readouterr().out
@@ -107,7 +107,7 @@ def test_settings_of_arms_and_grids_are_checked_before_data_are_generated(tmp_pa
         assert message in capsys.readouterr().err
 
 
-def test_a_log_holds_lines_and_no_bars(tmp_path, capsys):
+def test_a_log_holds_lines_and_no_bars(tmp_path, capsys, undrawn):
     rows = "".join(f"text {i},{i % 2}\n" for i in range(40))
     (tmp_path / "texts.csv").write_text("text,label\n" + rows)
     words = ["spt", "--data", str(tmp_path / "texts.csv"), "--tiny", "--max_steps", "2", "--arch", "s4"]

@@ -47,7 +47,7 @@ def test_rows_without_a_label_are_read_by_pretraining_alone():
     assert "1,160 inputs open to pretraining (1,000 unlabelled, 160 of train)" in data.spec.note
 
 
-def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another_word(capsys):
+def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another_word(capsys, undrawn):
     """The table says what the file holds, and what the arms read of it: nothing that validation or test holds."""
     write_rows(unlabelled=2_000)
     assert main("spt --data rows.csv --tiny --max_steps 2".split()) == 0

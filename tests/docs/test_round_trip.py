@@ -24,7 +24,7 @@ SMALL = {
 
 
 @pytest.fixture
-def hub(tmp_path, monkeypatch):
+def hub(tmp_path, monkeypatch, undrawn):
     """The Hub on loopback, to which this process and those that it starts talk."""
     with HubServer() as server:
         for name, value in {

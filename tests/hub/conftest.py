@@ -36,12 +36,6 @@ def unchecked(monkeypatch):
     return handed
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Cards without pictures; test_model_card.py draws them."""
-    monkeypatch.setattr("hf_longseq.hub.pictures.draw", lambda *_: [])
-
-
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """Two finished runs, `pretrained` and `classifier`, with traces of the machine and secrets beside them."""

@@ -17,14 +17,18 @@ PAGE = "tester/tones"
 WORDS = ["compare", "--task", "spoken-tones", "--arch", "s4", "--tiny", "--max_steps", "2"]
 
 
-@pytest.fixture(scope="session")
-def comparison(tmp_path_factory):
-    """A finished comparison of two arms over two seeds."""
-    folder = tmp_path_factory.mktemp("comparison") / "tones"
-    patch = pytest.MonkeyPatch()
-    patch.setenv("HF_LONGSEQ_CACHE", str(tmp_path_factory.mktemp("cache")))
-    assert main([*WORDS, "--seeds", "0", "1", "--inits", "scratch,spt", "--output_dir", str(folder)]) == 0
-    patch.undo()
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("comparison")
+
+
+@pytest.fixture
+def comparison(kept, undrawn, monkeypatch):
+    """A finished comparison of two arms over two seeds, run once."""
+    folder = kept / "tones"
+    if not folder.exists():
+        monkeypatch.setenv("HF_LONGSEQ_CACHE", str(kept / "cache"))
+        assert main([*WORDS, "--seeds", "0", "1", "--inits", "scratch,spt", "--output_dir", str(folder)]) == 0
     return folder
 
 

@@ -182,10 +182,17 @@ def test_a_processor_whose_file_names_no_code_gets_its_code(runs, tmp_path, undr
         assert "AutoFeatureExtractor" in json.loads((tmp_path / "built" / file).read_text())["auto_map"]
 
 
-def test_a_folder_that_computes_something_else_is_not_published(runs, built, tmp_path):
+def test_a_check_that_fails_publishes_nothing_and_says_why(runs, tmp_path, monkeypatch, undrawn):
+    monkeypatch.setattr("hf_longseq.hub.check.STRANGER", "assert sys.argv[1:] == [], 'AutoModel differs'")
+    with pytest.raises(HfLongSeqError, match="does not open by itself, so nothing was published: .*AutoModel differs"):
+        publish(runs / "classifier", "org/name", dry_run=True, output_dir=tmp_path / "built")
+
+
+@pytest.mark.slow
+def test_a_folder_that_computes_something_else_is_not_published(built, tmp_path):
     broken = shutil.copytree(built / "classifier", tmp_path / "broken")
     shutil.copyfile(built / "pretrained" / "model.safetensors", broken / "model.safetensors")
-    with pytest.raises(HfLongSeqError, match="does not open by itself, so nothing was published"):
+    with pytest.raises(HfLongSeqError, match="differs from the source by"):
         check_folder(broken, _open(built / "classifier", "classifier"), "org/classifier")
 
 

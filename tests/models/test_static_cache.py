@@ -7,7 +7,10 @@ from transformers import CompileConfig, StaticCache
 from toy_models import VARIANTS, make_model
 
 # what differs in the cache or in the mask of a step; MEGA's cache has no fixed size
-COMPILED = ["s4", "dlr", "lru", "s5", "transformer", "transformer-window", "transformer-local-bias"]
+COMPILED = ["s4", "dlr", "transformer-window"]
+COMPILED += [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("lru", "s5", "transformer", "transformer-local-bias")
+]
 
 
 def make_generator(variant, **options):

@@ -33,7 +33,9 @@ def one_of_two(rank: int, folder: str) -> None:
 
 
 def test_two_processes_normalise_like_one(tmp_path):
-    mp.spawn(one_of_two, args=(str(tmp_path),), nprocs=2)
+    # copies of this process import nothing again; where a GPU is in use there are none
+    method = "spawn" if torch.cuda.is_available() else "fork"
+    mp.start_processes(one_of_two, args=(str(tmp_path),), nprocs=2, start_method=method)
     one = normalise(*whole_batch())
     two = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
     for name in ("out", "grad"):

@@ -160,7 +160,8 @@ def take_a_step(model, batch, section):
 
 FIRST_OF = {archs_of(name)[0]: name for name in reversed(OWN)}
 # at toy size these have the models, and data of the kind, of others
-ALIKE = ("bidmc-rr/", "bidmc-spo2/", "pathx/", "pathx-256/", "smnist/", "speech-commands/", "text/")
+ALIKE = ("bidmc-rr/", "bidmc-spo2/", "pathfinder/", "pathx/", "pathx-256/", "smnist/", "speech-commands/", "text/",
+         "retrieval/lru", "retrieval/mega", "retrieval/s5", "retrieval/transformer-rotary")  # fmt: skip
 STEPPED = [(name, "masked") for name in OWN if not name.startswith(ALIKE)]
 # causal where a recipe of its kind has settings of its own for it, and once for every architecture
 STEPPED += [
