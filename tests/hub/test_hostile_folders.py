@@ -71,7 +71,7 @@ def report_saying(text: str, folder) -> dict[str, str]:
     return {kind: (folder / "report" / f"report.{kind}").read_text() for kind in ("html", "md", "tex")}
 
 
-def test_a_report_shows_hostile_results_as_text(tmp_path, capsys):
+def test_a_report_shows_hostile_results_as_text(tmp_path, capsys, undrawn):
     plain = report_saying("word", tmp_path / "plain")
     for number, text in enumerate(SIGNS):
         pages = report_saying(text, tmp_path / str(number))

@@ -217,7 +217,7 @@ def test_only_safetensors_are_opened(run, tmp_path, capsys, command):
         ("data.json", {"source": 7}),
     ],
 )
-def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, file, entries):
+def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, undrawn, file, entries):
     change(run / file, **entries)
     with pytest.raises(
         HfLongSeqError, match=r"the records of .*/run do not fit together \((Type|Value|Attribute|Undefined)Error"

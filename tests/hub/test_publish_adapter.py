@@ -7,7 +7,7 @@ from hf_longseq.training import Recipe, finetune
 
 
 @pytest.mark.parametrize("check", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_trunk_that_reads_both_ways_is_published_with_code(tmp_path, check, request):
+def test_a_trunk_that_reads_both_ways_is_published_with_code(tmp_path, undrawn, check, request):
     if not check:
         request.getfixturevalue("unchecked")
     short = {"max_steps": 1, "eval_steps": 1}

@@ -145,7 +145,7 @@ def test_the_environment_names_versions_and_hardware():
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
 
 
-@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]", "a: " + "[" * 100_000, "a: [", "\xff: {"])
+@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]", "a: " + "[" * 20_000, "a: [", "\xff: {"])
 def test_settings_that_never_end_are_damaged(tmp_path, text):
     (tmp_path / "resolved.yaml").write_text(text, encoding="latin-1")
     with pytest.raises(HfLongSeqError, match="resolved.yaml is damaged"):
