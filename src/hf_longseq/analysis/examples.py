@@ -81,11 +81,7 @@ def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
 
 
 def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
-    """Write a PNG with one panel per example: pictures in their shape, series as lines over the steps.
-
-    Raises:
-        ImportError: If matplotlib is not installed (`pip install hf-longseq[plot]`).
-    """
+    """Write a PNG with one panel per example: pictures in their shape, series as lines over the steps."""
     pyplot = load_pyplot()
     name = "input_values" if "input_values" in rows[0] else "input_ids"
     pictures = spec.image_shape is not None
@@ -114,11 +110,7 @@ def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
 
 
 def load_pyplot():
-    """matplotlib's pyplot, for files alone.
-
-    Raises:
-        ImportError: If matplotlib is not installed.
-    """
+    """matplotlib's pyplot, for files alone."""
     try:
         import matplotlib
     except ImportError:

@@ -84,9 +84,6 @@ def analyse(
 
     Returns:
         What was found in each checkpoint, and the meaning of the clusters in words.
-
-    Raises:
-        HfLongSeqError: For a folder without a model of this package, an unknown task, or labels that do not fit.
     """
     labels = unique_labels(checkpoints, labels)
     for name, value in (("length", length), ("examples", examples), ("clusters", clusters)):

@@ -39,11 +39,7 @@ class Spent:
 def tied_steps(
     tie: str, spents: Iterable[Spent], recipe: Recipe, scratch_steps: int, label: str, flops: CountFlops
 ) -> int:
-    """Steps from scratch that take as much as an arm with pretraining does at each point of its grid.
-
-    Raises:
-        HfLongSeqError: If the quantity cannot be counted, differs from point to point, or adds nothing to `scratch`.
-    """
+    """Steps from scratch that take as much as an arm with pretraining does at each point of its grid."""
     arch, spents = recipe.model.arch, list(spents)
     amounts: list[Any] = [spent.of(tie, flops) for spent in spents]
     cost = flops(recipe, "scratch") if tie == "flops" else 1.0

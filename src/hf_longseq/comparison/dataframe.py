@@ -240,11 +240,7 @@ def _command(settings: dict[str, Any]) -> str | None:
 
 
 def _merged(scores: pd.DataFrame) -> pd.DataFrame:
-    """Every seed of an arm once, whichever folders hold it; tasks and architectures in the order of the folders.
-
-    Raises:
-        HfLongSeqError: If the same arm has two values for a seed, or two settings.
-    """
+    """Every seed of an arm once, whichever folders hold it; tasks and architectures in the order of the folders."""
     scores = scores.drop_duplicates([*KEY, "seed", "value"])
     settings = scores.groupby(KEY, dropna=False)["setting"].transform("nunique")
     twice = scores[scores.duplicated([*KEY, "seed"], keep=False) | (settings > 1)]

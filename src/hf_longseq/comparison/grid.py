@@ -17,11 +17,7 @@ SHORT_KEYS = {"lr": "learning_rate", "batch": "global_batch_size"}
 
 
 def parse_grid(words: Sequence[str] | Mapping[str, Sequence]) -> dict[str, tuple]:
-    """Read `lr=1e-3,5e-4 batch=16,64`, or a mapping of lists; the keys are checked.
-
-    Raises:
-        HfLongSeqError: For a word without "=", a key that no section has, or one named twice.
-    """
+    """Read `lr=1e-3,5e-4 batch=16,64`, or a mapping of lists; the keys are checked."""
     if isinstance(words, Mapping):
         pairs = [(key, list(values)) for key, values in words.items()]
     else:

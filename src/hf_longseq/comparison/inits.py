@@ -50,11 +50,7 @@ class Init:
 
     @classmethod
     def parse(cls, label: str) -> "Init":
-        """Read an arm.
-
-        Raises:
-            HfLongSeqError: For an unknown arm, or a word that it does not take.
-        """
+        """Read an arm."""
         name, *words = label.split("@")
         if name not in INITS:
             raise HfLongSeqError(f"inits holds {label!r}{did_you_mean(name, INITS)}: choose from {', '.join(INITS)}.")

@@ -100,11 +100,7 @@ def write_report(
 
 
 def report_comparison(output_dir: str | os.PathLike, command: str) -> Report:
-    """Write the report of one comparison into its folder, and `results.png` and `learning_curves.png` beside it.
-
-    Raises:
-        HfLongSeqError: As for `write_report`.
-    """
+    """Write the report of one comparison into its folder, and `results.png` and `learning_curves.png` beside it."""
     output_dir = Path(output_dir)
     report = write_report([output_dir], output_dir / "report", command=command)
     for kind, name in (("headline", "results.png"), ("curves-", "learning_curves.png")):

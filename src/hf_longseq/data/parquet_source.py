@@ -22,9 +22,6 @@ def find_parquet(
         splits: Splits that are needed; a file belongs to the split with which its name begins.
         data_dir: Folder to search at any depth; default: the Hub.
         cache_dir: Where downloads are kept.
-
-    Raises:
-        MissingDataError: If a split has no file, with the command that downloads it.
     """
     target = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(repo_id).name
     command = f"hf download {repo_id} --repo-type dataset --include '*.parquet' --local-dir {target}"
@@ -39,11 +36,7 @@ def find_parquet(
 def download(
     repo_id: str, command: str, revision: str | None = None, patterns: Sequence[str] = ("*.parquet",)
 ) -> Path:
-    """Files of a data set on the Hub, in the client's cache: a folder named after the commit.
-
-    Raises:
-        MissingDataError: If they cannot be had; the message holds `command`.
-    """
+    """Files of a data set on the Hub, in the client's cache: a folder named after the commit."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 

@@ -146,16 +146,10 @@ def _decode(content: bytes, spec: TaskSpec, media: str) -> np.ndarray:
 
 
 def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tuple[str, pa.Table]]:
-    """Rows of a published task, split by split, as `load_converted` takes them.
+    """Rows of a published task from a repository's files, split by split, as `load_converted` takes them.
 
-    Args:
-        folder: The repository's files.
-        record: Its `task.json`, as `read_record` returns it.
-        where: What messages call it.
-
-    Raises:
-        HfLongSeqError: If a file is damaged, or the rows are not those of which `task.json` holds the hash; at the end
-            of a split, so that a caller keeps nothing before the last.
+    Rows that are not those of which the `record` (its `task.json`) holds the hash raise at the end of their split, so
+    that a caller keeps nothing before the last. `where` is what messages call the repository.
     """
     spec, every = record["spec"], record["features"]
     for split, stated in record["splits"].items():
@@ -214,11 +208,7 @@ class _Record(typing.TypedDict):
 
 
 def read_record(path: Path, where: str) -> dict[str, Any]:
-    """Read and check a `task.json`, which may be anybody's; `spec` and `features` become objects.
-
-    Raises:
-        HfLongSeqError: If it is no description of a task, or one that this version does not know.
-    """
+    """Read and check a `task.json`, which may be anybody's; `spec` and `features` become objects."""
     kinds = typing.get_type_hints(TaskSpec)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -254,10 +244,6 @@ def load_published(name: str, source: str, options: dict[str, Any]) -> tuple[Dat
         name: The task; the repository must hold it.
         source: "hub:owner/name", with "@" and a branch, tag or commit to pin what it holds.
         options: `cache_dir`, and options of the task's loader, which must be those that the data were made with.
-
-    Raises:
-        HfLongSeqError: If the repository holds something else, or rows that differ from what it states.
-        MissingDataError: If it cannot be downloaded.
     """
     named = SOURCE.fullmatch(str(source))
     if named is None:

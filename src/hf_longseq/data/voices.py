@@ -76,11 +76,7 @@ def task_spec(sampling_rate: int = 2000) -> TaskSpec:
 
 
 def find_clips(folder: Path) -> list[tuple[Path, int]]:
-    """Every clip of the four voices with its label, sorted.
-
-    Raises:
-        MissingDataError: If a voice has no clip.
-    """
+    """Every clip of the four voices with its label, sorted."""
     clips = []
     for path in sorted(folder.rglob("*.ogg")):
         fish = re.search(r"-([mv])-", path.name)

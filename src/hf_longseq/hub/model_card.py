@@ -60,9 +60,6 @@ def render_card(
         pictures: Names of the pictures in the folder.
         printed, label: What the code prints for a real example, and the label of that.
         num_parameters: Of a converted model; a run has recorded its own.
-
-    Raises:
-        HfLongSeqError: If the metadata would not be understood.
     """
     conversion = run if isinstance(run, Converted) else None
     arch = config.model_type.removeprefix("longseq_") if conversion else run.settings["model"]["arch"]

@@ -54,11 +54,7 @@ class Official:
 
 
 def take_apart(tensors: Tensors) -> Official:
-    """Sort the tensors of a checkpoint.
-
-    Raises:
-        HfLongSeqError: If a tensor does not belong to the layout, naming it, or if a part is missing.
-    """
+    """Sort the tensors of a checkpoint."""
     tensors = _only_weights(tensors)
     found = {match["backbone"] for name in tensors if (match := LAYER.match(name))}
     if len(found) != 1:

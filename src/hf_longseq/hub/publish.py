@@ -175,9 +175,6 @@ def refresh_code(
         revision: Branch; "main" by default.
         dry_run: Check only.
         token: As for `publish`.
-
-    Raises:
-        HfLongSeqError: If the repository is not ours, or its weights do not open with this package's code.
     """
     place = Destination.of(repo_id, token, private=False, revision=revision, dry_run=False, output_dir=None)
     full_name = place.name

@@ -96,11 +96,7 @@ def _word(value: Any) -> str:
 
 
 def read_run(folder: str | os.PathLike) -> Run:
-    """Read and clean the records of a finished run.
-
-    Raises:
-        HfLongSeqError: If the folder holds no run, an unfinished one, one without metrics, or a link out of it.
-    """
+    """Read and clean the records of a finished run."""
     folder = Path(folder)
     run_folder.refuse_links(folder)
     if (folder / RESULTS).is_file():
@@ -138,11 +134,7 @@ def read_run(folder: str | os.PathLike) -> Run:
 
 
 def read_converted(folder: str | os.PathLike) -> Converted | None:
-    """The record of a converted folder; None for a folder that no conversion made, or that is a run by now.
-
-    Raises:
-        HfLongSeqError: If the record is damaged, or the folder holds a link out of it.
-    """
+    """The record of a converted folder; None for a folder that no conversion made, or that is a run by now."""
     folder = Path(folder)
     if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None

@@ -187,11 +187,7 @@ class Repository:
             constants.HF_HUB_DISABLE_XET = False
 
     def _commit_made(self, before: str, paths: dict[str, Path], error: Exception) -> str | None:
-        """The commit that holds exactly these files, if there is one although its answer was lost.
-
-        Raises:
-            HfLongSeqError: If nobody can say, or the branch holds other files than before and than these.
-        """
+        """The commit that holds exactly these files, if there is one although its answer was lost."""
         lost = f"the connection to {self.api.endpoint} failed"
         again = "rerun the command, which writes only what is missing"
         try:

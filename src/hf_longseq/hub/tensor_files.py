@@ -161,9 +161,6 @@ def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
 
     Returns:
         Names and tensors, on the CPU, in the stored dtypes.
-
-    Raises:
-        HfLongSeqError: If the file is missing, damaged, or holds no state dict.
     """
     path = Path(path)
     if not path.is_file():

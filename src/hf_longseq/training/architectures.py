@@ -180,11 +180,7 @@ def looking_back(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> "PreTrainedConfig":
-    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller.
-
-    Raises:
-        HfLongSeqError: If there is no such type, repository or folder, or it is of a kind that we cannot train.
-    """
+    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller."""
     from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES

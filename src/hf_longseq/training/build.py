@@ -69,9 +69,6 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     """Load the task and take the subsets that the section asks for, the same for the same section and seed.
 
     Where `subset_seed` is "run", the seed of the run draws the labelled subset.
-
-    Raises:
-        HfLongSeqError: If the task has fewer examples than asked for, or the subset lacks a class.
     """
     splits, spec = load_task(section.task, **section.options)
     train = splits["train"]
@@ -263,11 +260,7 @@ def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None)
 def training_arguments(
     section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str
 ) -> TrainingArguments:
-    """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes.
-
-    Raises:
-        HfLongSeqError: If the processes cannot share a step, or transformers refuses what the section says.
-    """
+    """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes."""
     number, asked = distributed.count(), section.per_device_train_batch_size
     micro = asked or section.global_batch_size // number
     if not micro or section.global_batch_size % (micro * number):

@@ -44,11 +44,7 @@ def is_main() -> bool:
 
 
 def join() -> None:
-    """Meet the other processes, if a launcher started several; later calls do nothing.
-
-    Raises:
-        HfLongSeqError: If the launcher asks for sharding where accelerate would silently not shard.
-    """
+    """Meet the other processes, if a launcher started several; later calls do nothing."""
     if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" and not torch.accelerator.is_available():
         raise HfLongSeqError(
             "the launch configuration asks for FSDP, but accelerate shards on accelerators only and there is none: "

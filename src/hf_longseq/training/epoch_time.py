@@ -50,9 +50,6 @@ def epoch_times(
     Returns:
         Rows with "recipe", "precision", "batch", "length", "parameters", "seconds" (median of a step; None where the
         GPU has too little memory), "minutes_per_epoch", and the official figure with its GPU.
-
-    Raises:
-        HfLongSeqError: For a recipe whose task only its data describe.
     """
     precisions = ["fp32"]
     if torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):

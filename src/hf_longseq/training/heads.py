@@ -33,9 +33,6 @@ def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any])
     """A model with the head of an Auto class, and the task with the token ids that this model uses.
 
     `fields` of the configuration are those that the task or the objective determines.
-
-    Raises:
-        HfLongSeqError: If the name is unknown, or the model cannot read these inputs.
     """
     if isinstance(model, PreTrainedModel):
         _ids_of(model.config, spec)  # raises before a head is built for other inputs

@@ -74,9 +74,6 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
     """The configuration of a phase: the architecture's own, or an `AdapterConfig` that holds it.
 
     `classifier` is for fine-tuning; `num_levels` are those that pretraining on values predicts, None for the values.
-
-    Raises:
-        HfLongSeqError: If the architecture cannot do what is asked.
     """
     arch, fields = recipe.model.arch, recipe.model.fields
     redrawn = "init_normal" if recipe.model.init_normal is not None else "init" if fields.get("init") else None

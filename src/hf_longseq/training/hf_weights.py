@@ -27,9 +27,6 @@ def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -
 
     Returns:
         What was loaded, is new and was dropped, or None where the model starts from random weights.
-
-    Raises:
-        HfLongSeqError: If the weights cannot be had, or do not fit.
     """
     source = starts_from(recipe)
     if source is None:

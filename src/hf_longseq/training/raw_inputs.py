@@ -24,9 +24,6 @@ class RawInputs:
 
     The source is what `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input;
     its columns have by default the first usual name that it has.
-
-    Raises:
-        HfLongSeqError: If the source cannot be read, or holds what this checkpoint does not read.
     """
 
     def __init__(

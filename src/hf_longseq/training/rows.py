@@ -29,9 +29,6 @@ def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: 
     """Rows with `input_ids` or `input_values`, and `labels` where there are any, of a split or of named splits.
 
     Without a tokenizer as `processing_class`, texts are read as bytes.
-
-    Raises:
-        HfLongSeqError: If no column holds inputs.
     """
     from datasets import Dataset
 

@@ -89,11 +89,7 @@ def write_yaml(path: str | os.PathLike, content: Any) -> None:
 
 
 def read_json(path: str | os.PathLike) -> Any:
-    """Read a JSON file of a run.
-
-    Raises:
-        HfLongSeqError: If it is damaged.
-    """
+    """Read a JSON file of a run."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -159,11 +155,7 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def read_resolved(folder: str | os.PathLike) -> dict | None:
-    """Settings recorded in a run folder, or None if the folder holds no run.
-
-    Raises:
-        HfLongSeqError: If they are damaged.
-    """
+    """Settings recorded in a run folder, or None if the folder holds no run."""
     path = Path(folder) / RESOLVED
     if not path.is_file():
         return None
@@ -183,9 +175,6 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
 
     Returns:
         "new" (start), "resume" (the same run, unfinished) or "finished" (the same run, complete).
-
-    Raises:
-        HfLongSeqError: If the folder holds another run, or files that no run wrote.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -209,11 +198,7 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
 
 @contextlib.contextmanager
 def holding(folder: str | os.PathLike) -> Iterator[None]:
-    """Keep every other command out of an output folder; the system itself lets go when this process is killed.
-
-    Raises:
-        HfLongSeqError: If another process holds the folder, or the name is that of a file.
-    """
+    """Keep every other command out of an output folder; the system itself lets go when this process is killed."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
@@ -294,9 +279,6 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
 def refuse_links(folder: str | os.PathLike, pattern: str = "*") -> None:
     """Raise if a link in a folder leads out of it: what it names would be given away under a harmless name. Links to
     Python files may, which nothing here reads: publishing writes the code of this package instead.
-
-    Raises:
-        HfLongSeqError: Names the link and where it leads.
     """
     folder = Path(folder)
     for path in sorted(folder.rglob(pattern)):
@@ -382,11 +364,7 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
 
 
 def check_safetensors(folder: str | os.PathLike) -> None:
-    """Raise unless a folder holds weights as safetensors: pickles, which other files of weights are, stay closed.
-
-    Raises:
-        HfLongSeqError: Names the folder, and the file that it has instead.
-    """
+    """Raise unless a folder holds weights as safetensors: pickles, which other files of weights are, stay closed."""
     if not any(Path(folder, f"model.safetensors{part}").is_file() for part in ("", ".index.json")):
         others = sorted(path.name for path in Path(folder).glob("*.*") if path.suffix in (".bin", ".pt", ".ckpt"))
         held = "no model.safetensors" + (f", only {others[0]}" if others else "")
@@ -397,11 +375,7 @@ def check_safetensors(folder: str | os.PathLike) -> None:
 
 
 def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> Any:
-    """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code.
-
-    Raises:
-        HfLongSeqError: If it cannot be opened, with the reason.
-    """
+    """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code."""
     check_safetensors(folder)
     try:
         return auto_class.from_pretrained(folder, **SAFELY, **options).eval()

@@ -23,11 +23,7 @@ PROJECT = "hf-longseq"
 
 @contextlib.contextmanager
 def tracker(name: str, section: str, folder: str | os.PathLike) -> Iterator[None]:
-    """Let the Trainer's tracker write below a run folder, and close its run afterwards; "none" does nothing.
-
-    Raises:
-        HfLongSeqError: If the tracker's package is missing; nothing is trained or written then.
-    """
+    """Let the Trainer's tracker write below a run folder, and close its run afterwards; "none" does nothing."""
     if name == "none":
         yield
         return

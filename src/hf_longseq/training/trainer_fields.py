@@ -75,9 +75,6 @@ def check_trainer_field(name: str, value: Any, where: str, known: Iterable[str])
     """The value of a field of `TrainingArguments` in its type.
 
     `known` are the fields of the section `where` itself, among which a mistyped name is looked for first.
-
-    Raises:
-        HfLongSeqError: If there is no such field, a run sets it itself, or it cannot have this value.
     """
     from hf_longseq.training.arguments import convert
 

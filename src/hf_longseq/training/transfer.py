@@ -111,9 +111,6 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
     """The folder of a checkpoint, and its commit if it was fetched from the Hub: configuration, records, safetensors.
 
     `option` is how messages name the source.
-
-    Raises:
-        HfLongSeqError: If there is neither a folder with a model nor a repository of that name.
     """
     folder = Path(source)
     if (folder / "config.json").is_file():
@@ -160,11 +157,7 @@ def model_section(checkpoint: Path) -> dict[str, Any]:
 def _open(
     auto_class: type, checkpoint: Path, config: PreTrainedConfig, where: str
 ) -> tuple[PreTrainedModel, set[str], set[str]]:
-    """The checkpoint as it is, under a head of the wanted class; names of the tensors loaded, and of other heads'.
-
-    Raises:
-        HfLongSeqError: If a tensor of the trunk is missing, left over, or not of the shape in the configuration.
-    """
+    """The checkpoint as it is, under a head of the wanted class; names of the tensors loaded, and of other heads'."""
     with _quiet(f"{where} does not fit the model"):
         given, found = auto_class.from_pretrained(
             checkpoint,
@@ -263,9 +256,6 @@ def take_trunk(
 
     Returns:
         The base model, and what was copied of it.
-
-    Raises:
-        HfLongSeqError: Unless everything of the trunk is there, in its shape, and nothing of a trunk is left over.
     """
     options = {} if revision is None else {"revision": revision}
     with _quiet(f"{where} cannot be loaded"):
