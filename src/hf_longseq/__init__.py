@@ -49,10 +49,18 @@ _HOME = {
 __all__ = ["ARCHITECTURES", "__version__", *_HOME]
 
 
-def __getattr__(name: str):
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+def imports_on_demand(package: str, home: dict[str, str]):
+    """A `__getattr__` for a package: it imports the module of a name in `home` when the name is first asked for."""
+
+    def get(name: str):
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+
+    return get
+
+
+__getattr__ = imports_on_demand(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

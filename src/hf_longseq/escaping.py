@@ -120,11 +120,12 @@ def render(template: Path, **fields: Any) -> str:
         jinja2.UndefinedError: If the template names a field that is not given.
     """
     kind = template.name.split(".")[-2]
+    escape: Callable[[Any], str] = {"md": markdown, "html": html, "tex": latex}[kind]
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         undefined=StrictUndefined,
         autoescape=False,
-        finalize=_unless_safe({"md": markdown, "html": html, "tex": latex}[kind]),
+        finalize=lambda value: value if isinstance(value, Markup) else escape(value),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -132,7 +133,3 @@ def render(template: Path, **fields: Any) -> str:
     )
     environment.filters |= {"code": markdown_code, "block": markdown_block}
     return environment.get_template(template.name).render(**fields)
-
-
-def _unless_safe(escape: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda value: value if isinstance(value, Markup) else escape(value)

@@ -264,7 +264,7 @@ def change(path, **entries):
         (lambda run: (run / "resolved.yaml").unlink(), "org/name", "is no run"),
         (lambda run: (run / "metrics.json").unlink(), "org/name", "unfinished"),
         (lambda run: change(run / "metrics.json", test={}, validation={}), "org/name", "has no metrics"),
-        (lambda run: (run / "metrics.json").write_text("{"), "org/name", "is no JSON"),
+        (lambda run: (run / "metrics.json").write_text("{"), "org/name", "not readable as JSON"),
         (lambda run: (run / "config.json").unlink(), "org/name", "unfinished"),
         (lambda run: (run / "model.safetensors").unlink(), "org/name", "holds no model.safetensors"),
         (lambda run: change(run / "config.json", model_type="bert"), "org/name", "type 'bert'"),

@@ -6,9 +6,6 @@ from hf_longseq import recipes
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 
-# Shipped recipes whose results, at full size, are in the repository's folder results/.
-RUN = {"demo": "gene-starts-controls", "gene-starts": "gene-starts-100"}
-
 
 def run(argv: list[str]) -> None:
     """List, or print one."""
@@ -29,6 +26,5 @@ def run(argv: list[str]) -> None:
     for task, members in sorted(grouped.items(), key=lambda item: "/" not in item[1][0]):
         print(task)
         for name in members:
-            done = f" (run: results/{RUN[name]})" if name in RUN else ""
-            print(f"  {name:<{width}}{recipes.summary(name)}{done}")
+            print(f"  {name:<{width}}{recipes.summary(name)}")
     print("Recipes with `run` have results in the repository; the others are tested at toy size.")

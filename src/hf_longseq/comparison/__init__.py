@@ -6,14 +6,7 @@ Start reading at `execute.py` (`compare` and `spt`), then `plan.py` (which runs)
 `results.json`), `dataframe.py` (results as tables of pandas) and `write.py` (the report).
 """
 
-import importlib
+from hf_longseq import imports_on_demand
 
-_HOME = {"compare": "execute", "spt": "execute"}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str):
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+__all__ = ["compare", "spt"]
+__getattr__ = imports_on_demand(__name__, dict.fromkeys(__all__, "execute"))

@@ -161,6 +161,7 @@ class Arm:
     tied_to: "Arm | None" = None
 
 
+@dataclass
 class Planner:
     """Builds the runs of a plan.
 
@@ -170,23 +171,14 @@ class Planner:
         names: Names that runs of an earlier, smaller plan in the same folder have, by identity.
     """
 
-    def __init__(
-        self,
-        axes: Axes,
-        load: Load,
-        count: Callable[[DataSection], tuple[int, int]],
-        num_train_examples: int,
-        names: Mapping[str, str] | None = None,
-        flops: CountFlops = lambda recipe, phase: None,
-    ):
-        self.axes = axes
-        self.load = load
-        self.count = count
-        self.num_train_examples = num_train_examples
-        self.names = dict(names or {})
-        self.flops = flops
-        self.runs: dict[str, Run] = {}
-        self._pointed: dict[str, Recipe] = {}  # seeds and fractions ask for the same points again and again
+    axes: Axes
+    load: Load
+    count: Callable[[DataSection], tuple[int, int]]
+    num_train_examples: int
+    names: dict[str, str] = field(default_factory=dict)
+    flops: CountFlops = lambda recipe, phase: None
+    runs: dict[str, Run] = field(default_factory=dict)
+    _pointed: dict[str, Recipe] = field(default_factory=dict)  # seeds and fractions ask for the same points again
 
     def plan(self, choices: Choices | None = None) -> list[Run]:
         """All runs, each after the one it starts from; with `tune_seeds`, those of `seeds` by the choices made.

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from hf_longseq.data.generate import end_with_parent
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed
 from hf_longseq.training.progress import Listener, quiet_libraries
@@ -86,7 +87,7 @@ def _interrupts_ignored():
 def _work(device: str | None, reports: multiprocessing.Queue, threads: int, options: dict[str, Any]) -> None:
     if device is not None:  # before CUDA is used for the first time
         os.environ["CUDA_VISIBLE_DEVICES"] = device
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()  # one that outlived it would go on writing into folders that the next start claims
     from hf_longseq.comparison.execute import compare
 
     torch.set_num_threads(threads)
@@ -99,9 +100,3 @@ def _work(device: str | None, reports: multiprocessing.Queue, threads: int, opti
         if not isinstance(error, HfLongSeqError):
             traceback.print_exc()  # which does not travel with it
         reports.put(error)
-
-
-def _end_with_parent() -> None:
-    # A worker that outlived a killed parent would go on writing into folders that the next start claims.
-    multiprocessing.parent_process().join()
-    os._exit(1)

@@ -10,10 +10,10 @@ with everything the data depend on, which says whether the set is finished.
 import hashlib
 import json
 import multiprocessing
-import multiprocessing.connection
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -193,21 +193,23 @@ def _write_files(task: GeneratedTask, folder: Path, num_workers: int) -> None:
         else:
             # Children only run the task's own code, never torch, so forking is safe and needs no import guard.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            pool = stack.enter_context(ProcessPoolExecutor(num_workers, context, _end_with_parent))
+            pool = stack.enter_context(ProcessPoolExecutor(num_workers, context, end_with_parent))
             stack.callback(pool.shutdown, cancel_futures=True)
             finished = (future.result() for future in as_completed([pool.submit(write, name) for name in todo]))
         for name in finished:
             bar.update(sizes[name])
 
 
-def _end_with_parent() -> None:
-    """Let a worker end when the process that started it is gone, even if that was killed."""
+def end_with_parent() -> None:
+    """End this process as soon as the one that started it has gone, which a killed one cannot see to itself."""
+    parent = os.getppid()
 
-    def wait() -> None:
-        multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
         os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _write_file(task: GeneratedTask, folder: Path, name: str) -> str:

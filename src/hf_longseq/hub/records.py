@@ -165,13 +165,7 @@ def fit_together(folder: Path) -> Iterator[None]:
 
 
 def _record(folder: Path, name: str) -> Any:
-    path = folder / name
-    if not path.is_file():
-        return {}
-    try:
-        return run_folder.read_json(path)
-    except ValueError:
-        raise HfLongSeqError(f"{path} is no JSON: restore it, or rerun the command with --overwrite.") from None
+    return run_folder.read_json(folder / name) if (folder / name).is_file() else {}
 
 
 def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:

@@ -6,7 +6,6 @@ The folder is written and read back, hash for hash, before anything goes up; the
 rows stand in the files, and how `load_task` reads them, is in `data/published.py`.
 """
 
-import importlib
 import inspect
 import os
 import tempfile
@@ -135,11 +134,8 @@ def build_task_folder(
 
 def loader_of(name: str, options: dict[str, Any]):
     """The module that loads a task, and all options of its loader, the defaults included."""
-    module_name, function_name = TASKS[name].loader.split(":")
-    module = importlib.import_module(module_name)
-    parameters = inspect.signature(getattr(module, function_name)).parameters
-    defaults = {key: p.default for key, p in parameters.items()}
-    return module, {**defaults, **dict(TASKS[name].options), **options}
+    defaults = {key: parameter.default for key, parameter in TASKS[name].parameters.items()}
+    return inspect.getmodule(TASKS[name].function), {**defaults, **TASKS[name].options, **options}
 
 
 def write_split(split: str, rows: Dataset, spec: TaskSpec, folder: Path) -> None:

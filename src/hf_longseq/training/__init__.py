@@ -5,7 +5,7 @@
 Start reading at `run.py` (a run), then `build.py` (its parts) and `trainer.py` (a step).
 """
 
-import importlib
+from hf_longseq import imports_on_demand
 
 _HOME = {
     "Recipe": "recipe",
@@ -20,10 +20,5 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME)
-
-
-def __getattr__(name: str):
-    # The parser of the command line needs only the sections of a recipe: torch is imported when training is.
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+# The parser of the command line needs only the sections of a recipe: torch is imported when training is.
+__getattr__ = imports_on_demand(__name__, _HOME)

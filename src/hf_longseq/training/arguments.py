@@ -164,8 +164,8 @@ class PhaseSection:
 
 
 @dataclass
-class PretrainSection(PhaseSection):
-    """Denoising of the task's own inputs."""
+class Denoising:
+    """What pretraining has besides, in a recipe and in an `SPTConfig`."""
 
     objective: Literal["masked", "causal"] = option("masked", "restore masked positions, or predict the next one")
     both_directions: bool = option(False, "causal: predict the next step and, at every second batch, the previous one")
@@ -173,12 +173,33 @@ class PretrainSection(PhaseSection):
     span_length: int = option(1, "masked positions come in runs of this length")
     num_levels: int | None = option(None, "levels for cross-entropy on values, 0 for L1 (default: the task's)")
 
+    def check_denoising(self, where: str) -> None:
+        """Raise for what cannot be; `where` is what messages call the section."""
+        require(self, where, "span_length", 1)
+        if self.both_directions and self.objective != "causal":
+            raise HfLongSeqError(
+                f"{where}.both_directions is true, but {where}.objective is {self.objective!r}: only causal "
+                "pretraining has directions, so set the objective to 'causal' or leave both_directions out."
+            )
+        if self.mask_ratio is not None and not 0 < self.mask_ratio < 1:
+            raise HfLongSeqError(
+                f"{where}.mask_ratio is {self.mask_ratio}: give a number between 0 and 1, both excluded, for example "
+                "0.15, for without masking there is nothing to learn from."
+            )
+        if self.num_levels is not None and (self.num_levels < 0 or self.num_levels == 1):
+            raise HfLongSeqError(f"{where}.num_levels is {self.num_levels}: give 0 (L1 loss) or at least 2 levels.")
+
+
+@dataclass
+class PretrainSection(Denoising, PhaseSection):
+    """Denoising of the task's own inputs."""
+
     section = "pretrain"
     fewest_steps = 0  # the control that leaves the weights as they are
 
     def __post_init__(self):
         super().__post_init__()
-        check_pretraining(self, self.section)
+        self.check_denoising(self.section)
 
 
 @dataclass
@@ -186,23 +207,6 @@ class FinetuneSection(PhaseSection):
     """Supervised training, after pretraining or from scratch."""
 
     section = "finetune"
-
-
-def check_pretraining(settings: Any, where: str) -> None:
-    """Raise for what is wrong with the pretraining of a recipe's section or of an `SPTConfig`."""
-    require(settings, where, "span_length", 1)
-    if settings.both_directions and settings.objective != "causal":
-        raise HfLongSeqError(
-            f"{where}.both_directions is true, but {where}.objective is {settings.objective!r}: only causal "
-            "pretraining has directions, so set the objective to 'causal' or leave both_directions out."
-        )
-    if settings.mask_ratio is not None and not 0 < settings.mask_ratio < 1:
-        raise HfLongSeqError(
-            f"{where}.mask_ratio is {settings.mask_ratio}: give a number between 0 and 1, both excluded, for example "
-            "0.15, for without masking there is nothing to learn from."
-        )
-    if settings.num_levels is not None and (settings.num_levels < 0 or settings.num_levels == 1):
-        raise HfLongSeqError(f"{where}.num_levels is {settings.num_levels}: give 0 (L1 loss) or at least 2 levels.")
 
 
 def require(section: Any, where: str, name: str, minimum: float) -> None:

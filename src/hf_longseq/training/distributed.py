@@ -10,7 +10,6 @@ progress and decides whether the run is new; the others wait for its answer. Wit
 import itertools
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -130,15 +129,3 @@ def reports_errors() -> bool:
         return dist.distributed_c10d._get_default_store().add("hf_longseq: failures", 1) == 1
     except RuntimeError:  # the launcher, which keeps the count, is gone
         return False
-
-
-def end_with_parent() -> None:
-    """End this process as soon as its launcher has gone, which a launcher that was killed cannot do itself."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`SPTConfig`: transformers' `TrainingArguments` with the settings of self-pretraining."""
 
+import typing
 from dataclasses import dataclass
-from typing import Literal
 
 from transformers import TrainingArguments
 
-from hf_longseq.training.arguments import check_pretraining, convert
-
-OBJECTIVE = Literal["masked", "causal"]
+from hf_longseq.training.arguments import Denoising, convert
 
 
 @dataclass
-class SPTConfig(TrainingArguments):
+class SPTConfig(Denoising, TrainingArguments):
     """`TrainingArguments` and what self-pretraining adds; the fields of a recipe's `pretrain` section.
 
     The defaults that differ from `TrainingArguments` are those of recipes: a learning rate of 1e-3, a weight decay of
@@ -37,11 +35,6 @@ class SPTConfig(TrainingArguments):
         0.001
     """
 
-    objective: OBJECTIVE = "masked"
-    both_directions: bool = False
-    mask_ratio: float | None = None
-    span_length: int = 1
-    num_levels: int | None = None
     ssm_learning_rate: float | None = None
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
@@ -51,5 +44,5 @@ class SPTConfig(TrainingArguments):
 
     def __post_init__(self):
         super().__post_init__()
-        convert(self.objective, OBJECTIVE, "SPTConfig.objective")
-        check_pretraining(self, "SPTConfig")
+        convert(self.objective, typing.get_type_hints(Denoising)["objective"], "SPTConfig.objective")
+        self.check_denoising("SPTConfig")
