@@ -14,11 +14,31 @@ from hf_longseq.metrics import load_metric
 from hf_longseq.models.longseq_losses import classification_loss, cross_entropy_loss, next_token_loss
 
 
-class DenoisingMetrics:
-    """Loss and accuracy (or mean absolute error) over the scored positions of a split, from counts per example.
+class SplitMetrics:
+    """Loss and metrics of a whole split, from a row of numbers per example.
 
-    Use with `batch_eval_metrics=True`: `reduce` turns logits into three numbers per example before anything is
-    gathered, and calling the object adds a batch or, with `compute_result`, gives the result.
+    Use with `batch_eval_metrics=True`: `reduce` makes these rows of logits and labels before anything is gathered, and
+    calling the object adds a batch or, with `compute_result`, gives the result.
+    """
+
+    def __init__(self):
+        self._batches: list[np.ndarray] = []
+
+    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
+        """The loss of a classifier of transformers, from its logits."""
+        return classification_loss(outputs.logits, labels, config, num_items_in_batch)
+
+    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        rows = prediction.predictions
+        self._batches.append(rows.cpu().numpy() if torch.is_tensor(rows) else np.asarray(rows))
+        if not compute_result:
+            return {}
+        rows, self._batches = np.concatenate(self._batches), []
+        return self.scores(rows)
+
+
+class DenoisingMetrics(SplitMetrics):
+    """Loss and accuracy (or mean absolute error) over the scored positions of a split, from counts per example.
 
     Args:
         causal: The output at t is compared with the label at t + 1.
@@ -26,10 +46,9 @@ class DenoisingMetrics:
     """
 
     def __init__(self, causal: bool = False, documents: int = 1):
+        super().__init__()
         self.causal = causal
         self.documents = documents
-        self._metrics = {name: load_metric(name) for name in ("masked_accuracy", "masked_mae")}
-        self._batches: list[np.ndarray] = []
         self._continuous = False
 
     def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
@@ -39,12 +58,9 @@ class DenoisingMetrics:
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """Counts (B, 3) in float64: entries scored, those restored exactly, and the sum of their losses."""
-        logits = logits[0] if isinstance(logits, (tuple, list)) else logits
+        logits = first_output(logits)
         self._continuous = labels.is_floating_point()
-        if not self._continuous:
-            labels = labels.reshape(logits.shape[:-1])
-        else:
-            labels = labels.reshape(logits.shape)
+        labels = labels.reshape(logits.shape if self._continuous else logits.shape[:-1])
         if self.causal:
             logits, labels = logits[:, :-1], labels[:, 1:]
         scored = labels != -100
@@ -60,20 +76,11 @@ class DenoisingMetrics:
         # Both documents of a pair are one example: what is gathered must have one row per example.
         return counts.unflatten(0, (self.documents, -1)).sum(0)
 
-    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        counts = prediction.predictions
-        self._batches.append(counts.cpu().numpy() if torch.is_tensor(counts) else np.asarray(counts))
-        if not compute_result:
-            return {}
-        counts, self._batches = np.concatenate(self._batches), []
-        scored = counts[:, 0].astype(np.int64)
-        loss = float(counts[:, 2].sum() / max(scored.sum(), 1))
-        if self._continuous:
-            metric = self._metrics["masked_mae"].compute(predictions=counts[:, 2], references=scored)
-        else:
-            metric = self._metrics["masked_accuracy"].compute(
-                predictions=counts[:, 1].astype(np.int64), references=scored
-            )
+    def scores(self, rows: np.ndarray) -> dict[str, float]:
+        scored = rows[:, 0].astype(np.int64)
+        name, column = ("masked_mae", rows[:, 2]) if self._continuous else ("masked_accuracy", rows[:, 1].astype(int))
+        metric = load_metric(name).compute(predictions=column, references=scored)
+        loss = float(rows[:, 2].sum() / max(scored.sum(), 1))
         return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
 
 
@@ -82,12 +89,16 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return flat.view(labels.shape)
 
 
-class ClassificationMetrics:
-    """Loss and the task's metrics over a whole split, from its K logits per example.
+def first_output(logits) -> torch.Tensor:
+    """The logits of what a model gave besides."""
+    return logits[0] if isinstance(logits, (tuple, list)) else logits
+
+
+class ClassificationMetrics(SplitMetrics):
+    """Loss and the metrics that fit the problem over a whole split, from its K logits and the labels per example.
 
     Args:
         problem_type: "single_label_classification", "multi_label_classification" or "regression".
-        metrics: Names of shipped metrics; None takes those that fit the problem.
         label_scale: Deviation of each target that a regression was standardised by: the loss is that of training,
             the metrics are in the targets' units.
     """
@@ -98,44 +109,29 @@ class ClassificationMetrics:
         "regression": ("rmse", "mae", "r2"),
     }
 
-    def __init__(
-        self, problem_type: str, metrics: tuple[str, ...] | None = None, label_scale: list[float] | None = None
-    ):
+    def __init__(self, problem_type: str, label_scale: list[float] | None = None):
+        super().__init__()
         self.problem_type = problem_type
         self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)
-        self._metrics = [load_metric(name) for name in metrics or self.FITTING[problem_type]]
-        self._logits: list[np.ndarray] = []
-        self._labels: list[np.ndarray] = []
-
-    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
-        """The loss of a classifier of transformers, from its logits."""
-        return classification_loss(outputs.logits, labels, config, num_items_in_batch)
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
-        """The logits (B, K) alone, in float32."""
-        return (logits[0] if isinstance(logits, (tuple, list)) else logits).float()
+        """Logits (float32, kept in float64) beside the labels: (B, K + 1), or (B, 2 K) where each output has one."""
+        return torch.cat([first_output(logits).float().double(), labels.reshape(len(labels), -1).double()], dim=1)
 
-    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        self._logits.append(_to_numpy(prediction.predictions))
-        self._labels.append(_to_numpy(prediction.label_ids))
-        if not compute_result:
-            return {}
-        logits, labels = np.concatenate(self._logits), np.concatenate(self._labels)
-        self._logits, self._labels = [], []
-        decided, loss = decide(logits, self.problem_type), self._loss(logits, labels)
-        if self.problem_type == "regression":
+    def scores(self, rows: np.ndarray) -> dict[str, float]:
+        classes = self.problem_type == "single_label_classification"
+        logits, labels = np.split(rows, [-1 if classes else rows.shape[1] // 2], axis=1)
+        decided, result = decide(logits, self.problem_type), {"exact_loss": self._loss(logits, labels)}
+        if self.problem_type != "multi_label_classification":
             decided, labels = decided.reshape(-1), labels.reshape(-1)
-        result = {"exact_loss": loss}
-        for metric in self._metrics:
-            result |= metric.compute(predictions=decided, references=labels.astype(decided.dtype))
+        for name in self.FITTING[self.problem_type]:
+            result |= load_metric(name).compute(predictions=decided, references=labels.astype(decided.dtype))
         return result
 
     def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
-        outputs = torch.from_numpy(logits).double()
-        targets = torch.from_numpy(labels)
+        outputs, targets = torch.from_numpy(logits), torch.from_numpy(labels)
         if self.problem_type == "single_label_classification":
-            return float(F.cross_entropy(outputs, targets.long()))
-        targets = targets.double().reshape(outputs.shape)
+            return float(F.cross_entropy(outputs, targets[:, 0].long()))
         if self.problem_type == "regression":
             return float(F.mse_loss(outputs / self._label_scale, targets / self._label_scale))
         return float(F.binary_cross_entropy_with_logits(outputs, targets))
@@ -153,7 +149,3 @@ def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:
 def probabilities(logits: torch.Tensor, problem_type: str) -> torch.Tensor:
     """Turn logits (..., K) into the probability of each class, or of each label by itself."""
     return logits.softmax(-1) if problem_type == "single_label_classification" else logits.sigmoid()
-
-
-def _to_numpy(array) -> np.ndarray:
-    return array.cpu().numpy() if torch.is_tensor(array) else np.asarray(array)

@@ -8,16 +8,14 @@ Axes: B batch, L length, K labels, T kinds of spans.
 import numpy as np
 import torch
 from torch.nn import functional as F
-from transformers.trainer_utils import EvalPrediction
 
 from hf_longseq.metrics.spans import Tags, count_spans, position_scores, span_scores
-from hf_longseq.models.longseq_losses import IGNORE_INDEX, classification_loss
+from hf_longseq.models.longseq_losses import IGNORE_INDEX
+from hf_longseq.training.eval_metrics import SplitMetrics, first_output
 
 
-class TokenMetrics:
+class TokenMetrics(SplitMetrics):
     """Loss, scores of positions and, for classes, scores of spans; positions labelled -100 are left out.
-
-    Use with `batch_eval_metrics=True`, as `DenoisingMetrics`.
 
     Args:
         problem_type: "single_label_classification", "multi_label_classification" or "regression".
@@ -33,19 +31,15 @@ class TokenMetrics:
     }
 
     def __init__(self, problem_type: str, names: tuple[str, ...] = (), label_scale: list[float] | None = None):
+        super().__init__()
         self.problem_type = problem_type
         self.names = names
         self.tags = Tags.of(names)
         self._label_scale = label_scale or [1.0]
-        self._batches: list[np.ndarray] = []
-
-    def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
-        """The loss of a token classifier of transformers, from its logits."""
-        return classification_loss(outputs.logits, labels, config, num_items_in_batch)
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """Counts (B, number of counts) in float64; the first two are entries scored and the sum of their losses."""
-        logits_BLK = (logits[0] if isinstance(logits, (tuple, list)) else logits).float()
+        logits_BLK = first_output(logits).float()
         if self.problem_type == "single_label_classification":
             return self._count_classes(logits_BLK, labels)
         labels_BLK = labels.reshape(logits_BLK.shape).float()
@@ -78,13 +72,8 @@ class TokenMetrics:
         entries = (scored_BLK, scaled_BLK**2, error_BLK**2, error_BLK.abs(), labels_BLK, labels_BLK**2)
         return torch.cat([_sum(entry) for entry in entries], dim=1)
 
-    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        counts = prediction.predictions
-        self._batches.append(counts.cpu().numpy() if torch.is_tensor(counts) else np.asarray(counts))
-        if not compute_result:
-            return {}
-        scored, loss, *counts = np.concatenate(self._batches).sum(0)
-        self._batches = []
+    def scores(self, rows: np.ndarray) -> dict[str, float]:
+        scored, loss, *counts = rows.sum(0)
         result = {"exact_loss": float(loss / max(scored, 1)), "scored_positions": int(scored)}
         return result | self._scores(scored, np.array(counts))
 

@@ -37,12 +37,11 @@ from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
 from hf_longseq.training.architectures import label_fields
 from hf_longseq.training.build import classification_parts, classifier_class, label_statistics
-from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics
+from hf_longseq.training.eval_metrics import SplitMetrics
 from hf_longseq.training.heads import with_head
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 from hf_longseq.training.rows import default_processor, describe, model_rows
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
-from hf_longseq.training.token_metrics import TokenMetrics
 
 logger = logging.get_logger(__name__)
 
@@ -94,7 +93,7 @@ class LongSeqTrainer(ShardedTrainer):
         spec: TaskSpec | None = None,
         ssm_learning_rate: float | None = None,
         eval_data_collator: Callable | None = None,
-        eval_metrics: DenoisingMetrics | ClassificationMetrics | TokenMetrics | None = None,
+        eval_metrics: SplitMetrics | None = None,
         **kwargs,
     ):
         args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
