@@ -1,6 +1,6 @@
 import pytest
 
-from hf_longseq.comparison.convergence import has_converged, standard_error
+from hf_longseq.comparison.results import has_converged, standard_error
 
 
 def history(*scores, metric="accuracy", loss=1.0):

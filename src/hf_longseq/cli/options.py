@@ -121,9 +121,6 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
     return rest, overrides
 
 
-# Files whose presence marks a run, and a comparison, as finished.
-FINISHED = ("metrics", "results")
-
 OWN_DATA = {
     "input_column": "text, ids, numbers, or files of pictures or sounds",
     "second_input_column": "the other document, for pairs",
@@ -229,8 +226,13 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
                 overrides.setdefault(phase, {}).setdefault(name, getattr(options, name))
             overrides.setdefault("scratch", {}).setdefault(name, overrides["finetune"][name])
     # Of several processes the first looks, before it claims the folder itself.
-    if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
-        refuse_unfinished(Path(options.output_dir))
+    folder, begun = Path(options.output_dir), options.resume == "never" and not options.overwrite
+    if begun and os.environ.get("RANK", "0") == "0" and (folder / "resolved.yaml").is_file():
+        if not any((folder / f"{name}.json").is_file() for name in ("metrics", "results")):  # of a run, of several
+            raise HfLongSeqError(
+                f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to resume it, "
+                "add --overwrite to start again, or choose another output_dir."
+            )
     check_names(options.recipe, overrides)
     return overrides
 
@@ -249,15 +251,6 @@ def check_names(recipe: str | None, overrides: dict) -> None:
     for name in ("data", "pretrain", "finetune", "scratch"):
         given = {key: value for key, value in overrides.get(name, {}).items() if not isinstance(value, dict)}
         build_section(SECTIONS[name], given, name)
-
-
-def refuse_unfinished(folder: Path) -> None:
-    """Raise if a folder holds a run, or a comparison, that was begun and not finished."""
-    if (folder / "resolved.yaml").is_file() and not any((folder / f"{name}.json").is_file() for name in FINISHED):
-        raise HfLongSeqError(
-            f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to resume it, "
-            "add --overwrite to start again, or choose another output_dir."
-        )
 
 
 def _own_data(options: argparse.Namespace, overrides: dict) -> None:

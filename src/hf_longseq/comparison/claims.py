@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import CLAIMS, holder_is_dead
+from hf_longseq.training.run_folder import CLAIMS, holder_is_dead, read_text
 
 BEAT_SECONDS = 30
 STILL_SECONDS = 600
@@ -159,7 +159,4 @@ def _number(claim: Path) -> int:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8") or "a process that has just started"
-    except OSError:
-        return "nobody"
+    return read_text(path) or "a process that has just started"

@@ -346,7 +346,11 @@ class PlanWork:
             for run in [run for run in waiting if self._done(action, run)]:
                 waiting.remove(run)
                 self.listener(run.name, run.steps, run.steps, None)
-            ready = [run.name for run in waiting if action == "score" or self._may_start(run)]
+            ready = [
+                run.name
+                for run in waiting
+                if action == "score" or not run.pretrained or self._done("train", self.runs[run.pretrained])
+            ]
             for name in ready:
                 if self.claims.take(name):
                     return name
@@ -358,17 +362,10 @@ class PlanWork:
             time.sleep(pause)
             pause = min(1.5 * pause, 10)  # a file server has better to do than to be asked
 
-    def _may_start(self, run: Run) -> bool:
-        return not run.pretrained or self._done("train", self.runs[run.pretrained])
-
     def _done(self, action: str, run: Run) -> bool:
-        """Whether nobody has to do this any more."""
-        if run_folder.METRICS not in self._files(run.name):
-            return self._failed(run)
-        return action == "train" or "test" in run_folder.read_json(self._folder(run.name) / run_folder.METRICS)
-
-    def _failed(self, run: Run) -> bool:
-        """Whether a run failed, or starts from one that failed."""
+        """Whether nobody has to do this any more: it is finished, has failed, or starts from a run that has."""
+        if run_folder.METRICS in self._files(run.name):
+            return action == "train" or "test" in run_folder.read_json(self._folder(run.name) / run_folder.METRICS)
         # of several processes, one may fail alone, and the others would wait for it in the next run
         names = (run.name, run.pretrained) if distributed.count() == 1 else ()
         return any(FAILED in self._files(name) for name in filter(None, names))

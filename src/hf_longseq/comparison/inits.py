@@ -1,17 +1,8 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The arms of a comparison as words: `NAME` or `NAME@WORD@WORD`.
+"""The arms of a comparison as words, `NAME` or `NAME@WORD@WORD`, such as `spt-causal@direction=one`.
 
-    scratch        F supervised steps
-    spt            P steps of denoising the same inputs with the recipe's objective, then F supervised steps
-    spt-masked     the same with the masked objective
-    spt-causal     the same with the causal objective; fine-tuning opens the model to both directions
-    scratch-tied   as many supervised steps as make up for pretraining: `scratch-tied@epochs`, `@steps` or `@flops`
-
-An arm that pretrains may have other settings of pretraining (`spt-masked@span_length=16`), other inputs
-(`spt-masked@pretrain_inputs=subset`), and after causal pretraining another direction: `spt-causal@direction=one` is
-fine-tuned one-directional, and before `spt-causal@direction=both` both directions are pretrained, forward on the next
-step and backward on the previous one.
+`docs/comparing.md` says what each of them is.
 """
 
 from dataclasses import dataclass, field

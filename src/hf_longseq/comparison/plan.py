@@ -3,14 +3,8 @@
 """Which runs a comparison consists of, what each is called, and which pretraining run serves which others.
 
 A plan is the product of architectures, arms (`inits.py`), fractions of the training split, grid points and seeds. Arms
-of an architecture differ in one thing only:
-
-- every arm has a partner from scratch with the architecture that it is fine-tuned with; where that is another one
-  than the recipe's, the planner adds the partner, as `scratch@direction=one` beside `spt-causal@direction=one`;
-- `scratch-tied` takes as much as pretraining and fine-tuning of an arm do, in the quantity that it names; arms whose
-  budgets differ get a tied partner each, as `scratch-tied@max_steps=400` beside `spt@max_steps=400`;
-- all arms choose their best checkpoint among the same number of evaluations;
-- with `tune`, all arms choose among the same number of grid points, by seeds that no table reports.
+of an architecture differ in one thing only, and the planner adds the partners from scratch that this takes: with the
+same fine-tuned model, with the same budget, with as many evaluations and grid points to choose from.
 """
 
 import hashlib

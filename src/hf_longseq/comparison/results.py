@@ -2,50 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the run folders of a comparison to its `results.json`: the chosen settings, budgets, convergence, failures.
 
-Reads only what the runs left on disk, so it works while a comparison is under way, and on one that was killed.
-
-`results.json` holds `task`, `metric`, `note` (on the data), `rows`, `candidates`, `failed`, `unfinished` and
-`environment`. A row:
-
-    arch, init, fraction    what it is; `init` may have words: `scratch-tied@flops`, `spt-causal@direction=one`
-    objective               "masked" or "causal"; null from scratch
-    grid                    the grid point that validation chose, {} without a grid
-    tuning                  null, or how it was chosen by seeds that no row reports: {"seeds": [...], "points": n,
-                            "steps", "examples_seen", "flops", "wall_seconds": the cost of the search for this arm}
-    seeds, values           reported seeds and their test scores; `mean` and `std` over them (std 0.0 for one seed)
-    validation_values, validation_mean          the same on the validation split
-    validation_examples, test_examples          sizes of the two splits
-    subset_seeds            per seed, the seed of the labelled subset: arms with equal lists may be paired by seed
-    train_examples          labelled examples
-    pretrain_examples       inputs that pretraining read; 0 from scratch
-    protocol                "labels scarce": pretraining read more inputs than there are labels;
-                            "data scarce": it read inputs of the labelled subset only; "full": all labels and inputs
-                            are used; null from scratch, where one row stands beside arms of every protocol
-    scratch                 `init` of the row from scratch with the same fine-tuned architecture; null if not planned
-    scratch_tied            `init` of the rows from scratch with the budget of this one, a list, [] if not planned
-    tie                     of a `scratch-tied` row, the tied quantity: "epochs", "steps" or "flops"; else null
-    num_parameters          of the fine-tuned model
-    evaluations             validation scores that the best checkpoint was chosen from; equal in all arms of a group
-    pretrain_steps, finetune_steps, steps       optimiser steps of each phase and in all
-    pretrain_epochs, finetune_epochs, epochs    passes: of pretraining over its inputs, of fine-tuning over the
-                                                labels, and all examples seen divided by the number of labels
-    pretrain_flops, finetune_flops, flops       counted operations, null where they cannot be counted
-    examples_seen           examples of all steps of both phases
-    converged               per seed: true, false, or null where a third was never evaluated
-    wall_seconds            mean over the seeds, both phases
-    runs, pretrain_runs     folders of the runs
-
-A run has converged when the best validation score of the last third of its training exceeds that of the middle third
-by no more than one standard error, or when its training loss ended below 0.01.
+Reads only what the runs left on disk, so it works while a comparison is under way, and on one that was killed. Every
+field is described in `docs/comparing.md`.
 """
 
+import math
 import os
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_longseq.comparison.convergence import has_converged
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
@@ -54,6 +21,15 @@ PLAN = "plan.json"
 RESULTS = "results.json"
 FAILED = "failed.json"
 RUNS = "runs"
+LOW_LOSS = 0.01
+# Standard error of a metric over n examples, from its value. Of the errors for normal residuals, of R2 to first order.
+STANDARD_ERRORS = {
+    "accuracy": lambda value, n: math.sqrt(max(value * (1 - value), 0.0) / n),
+    "f1": lambda value, n: math.sqrt(max(value * (1 - value), 0.0) / n),
+    "rmse": lambda value, n: value / math.sqrt(2 * n),
+    "mae": lambda value, n: value * math.sqrt((math.pi / 2 - 1) / n),
+    "r2": lambda value, n: 2 * math.sqrt(max(value, 0.0)) * abs(1 - value) / math.sqrt(n),
+}
 
 Record = dict[str, Any]
 
@@ -286,3 +262,40 @@ def _read(path: Path) -> Record | None:
         return run_folder.read_json(path)
     except FileNotFoundError:
         return None
+
+
+def standard_error(metric: str, value: float, examples: int) -> float:
+    """Standard error of a metric over so many examples; 0 for one whose error is not known."""
+    return STANDARD_ERRORS[metric](value, examples) if metric in STANDARD_ERRORS and examples else 0.0
+
+
+def has_converged(history: Sequence[dict[str, Any]], metric: str, sign: int, examples: int, steps: int) -> bool | None:
+    """Decide by the history of a run.
+
+    The rule: the best validation score of the last third of the steps exceeds the best of the middle third by no more
+    than one standard error, or the training loss that was logged last is below 0.01.
+
+    Args:
+        history: Entries of `history.json`, with "step" and "eval_<metric>" or "loss".
+        metric: The validation metric.
+        sign: 1 if larger is better, else -1.
+        examples: Size of the validation split.
+        steps: Steps of the run.
+
+    Returns:
+        None where a third of the run was never evaluated and the loss is not low.
+
+    Example:
+        >>> scores = [(3, 0.5), (6, 0.8), (9, 0.8)]
+        >>> has_converged([{"step": s, "eval_accuracy": a} for s, a in scores], "accuracy", 1, 100, 9)
+        True
+    """
+    losses = [entry["loss"] for entry in history if "loss" in entry]
+    if losses and losses[-1] < LOW_LOSS:
+        return True
+    scores = [(entry["step"], entry[f"eval_{metric}"]) for entry in history if f"eval_{metric}" in entry]
+    middle = [sign * score for step, score in scores if steps / 3 < step <= 2 * steps / 3]
+    last = [sign * score for step, score in scores if step > 2 * steps / 3]
+    if not middle or not last:
+        return None
+    return max(last) - max(middle) <= standard_error(metric, sign * max(middle), examples) + 1e-12

@@ -66,10 +66,9 @@ def shipped_recipe(task: str, name: str) -> tuple[str, Raw]:
 
 def run_section(axes: Axes) -> Raw:
     """What `resolved.yaml` says of the plan."""
-    section: Raw = {"phase": "compare", **{name: list(getattr(axes, name)) for name in ("archs", "inits", "seeds")}}
-    section |= {"tune": bool(axes.tune_seeds), "tune_seeds": list(axes.tune_seeds)}
+    lists = {name: list(values) for name, values in vars(axes).items() if name != "grid"}
     grid = {key: list(values) for key, values in axes.grid.items()}
-    return {**section, "grid": grid, "train_fractions": list(axes.train_fractions)}
+    return {"phase": "compare", **lists, "tune": bool(axes.tune_seeds), "grid": grid}
 
 
 def base_recipes(axes: Axes, load: Load) -> Bases:

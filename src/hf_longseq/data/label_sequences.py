@@ -1,13 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Labels for every position of your own data, in the forms in which people keep them.
-
-A cell of the label column is one of
-
-- a label per position: a list, or text between blanks or commas; for text inputs also one letter per character;
-- runs: "O*300 QRS*42 O*120", or a list of pairs [["O", 300], ["QRS", 42]];
-- spans: [{"start": 300, "end": 342, "label": "QRS"}], counted from 0, the end is the first position behind;
-- in all lists, numbers for a regression, and a row of 0 and 1 per position for several labels at once.
+"""Labels for every position of your own data, in the forms in which people keep them (see `docs/spans.md`).
 
 Lists may be JSON text, as in csv files. Positions of text are characters (or bytes, if there are as many labels as
 bytes). A label None or NaN is not scored. Everything is kept as runs until it is laid out over the input.

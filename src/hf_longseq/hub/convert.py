@@ -74,7 +74,7 @@ class Conversion:
 
 
 def convert_checkpoint(
-    checkpoint: str | os.PathLike, output_dir: str | os.PathLike, options: ConversionOptions | None = None
+    checkpoint: str | os.PathLike, output_dir: str | os.PathLike, options: ConversionOptions = UNSAID
 ) -> Conversion:
     """Convert a checkpoint file into a folder that `from_pretrained` opens.
 
@@ -92,7 +92,6 @@ def convert_checkpoint(
         output_dir.is_dir() and any(output_dir.iterdir()) and not (output_dir / CONVERSION).is_file()
     ):
         raise HfLongSeqError(f"output_dir {output_dir} holds files that no conversion made: choose a new folder.")
-    options = options or ConversionOptions()
     conversion = convert_tensors(read_tensors(checkpoint), options)
     model = build(conversion)
     record = {

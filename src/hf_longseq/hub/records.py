@@ -87,12 +87,9 @@ class Converted:
         """The command that repeats the conversion."""
         words = ["hf-longseq", "convert", self.record["source"], "--output_dir", "converted"]
         for name, value in self.record.get("options", {}).items():
-            words += [f"--{name}"] if value is True and name == "causal" else [f"--{name}", _word(value)]
+            said = "yes" if value is True else "no" if value is False else str(value)
+            words += [f"--{name}"] if value is True and name == "causal" else [f"--{name}", said]
         return shlex.join(words)
-
-
-def _word(value: Any) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def read_run(folder: str | os.PathLike) -> Run:

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, DatasetInfo, Features
 from datasets.info import DatasetInfosDict
@@ -24,7 +22,6 @@ from huggingface_hub import DatasetCard, DatasetCardData
 from hf_longseq.data import genomes
 from hf_longseq.data.published import (
     BATCH,
-    INPUTS,
     TASK_FILE,
     fingerprint_of,
     make_record,
@@ -39,6 +36,8 @@ from hf_longseq.escaping import render
 from hf_longseq.hub.publish import Destination, Publication
 from hf_longseq.hub.repository import Repository
 from hf_longseq.training import run_folder
+from hf_longseq.training.build import all_labels
+from hf_longseq.training.length_grouping import sequence_lengths
 from hf_longseq.version import __version__
 
 TEMPLATE = Path(__file__).parent / "templates" / "task_card.md.jinja"
@@ -217,15 +216,11 @@ def task_category(features: Features, spec: TaskSpec) -> str | None:
 
 def statistics(rows: Dataset, spec: TaskSpec) -> dict[str, Any]:
     """Number of examples, steps (fewest, median, most), and how often each class occurs."""
-    name = next(column for column in INPUTS if column in rows.column_names)
-    column = rows.with_format("arrow").select_columns([name])[:][name].combine_chunks()
-    lengths = pc.list_value_length(column.storage if isinstance(column, pa.ExtensionArray) else column)
-    steps = [int(number) for number in np.quantile(lengths.to_numpy(), (0, 0.5, 1), method="nearest")]
+    steps = [int(number) for number in np.quantile(sequence_lengths(rows), (0, 0.5, 1), method="nearest")]
     counts = {}
     if "labels" in rows.column_names and spec.problem_type == "single_label_classification":
-        labels = rows.with_format("arrow").select_columns(["labels"])[:]["labels"].combine_chunks()
-        flat = (pc.list_flatten(labels) if pa.types.is_list(labels.type) else labels).to_numpy()
-        found = np.bincount(flat[flat >= 0].astype(np.int64), minlength=len(spec.labels))
+        labels = all_labels(rows)
+        found = np.bincount(labels[labels >= 0].astype(np.int64), minlength=len(spec.labels))
         counts = dict(zip(spec.labels, found.tolist(), strict=True))
     return {"examples": len(rows), "steps": steps, "labels": counts}
 

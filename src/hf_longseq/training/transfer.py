@@ -268,8 +268,9 @@ def take_trunk(
     given = {key: tensor for key, tensor in given.items() if key not in left}
     new = [key for key in own if key not in given]
     expected = {embedding} if new_vocabulary else set()
-    lacks = [key for key in new if not _is_pooler(key) and key not in expected]
-    holds = [key for key in left if not _is_pooler(key) and key != embedding]
+    # a pooler belongs to the head
+    lacks = [key for key in new if not key.startswith("pooler.") and key not in expected]
+    holds = [key for key in left if not key.startswith("pooler.") and key != embedding]
     if ours:
         holds += sorted(key for key in unexpected if key.startswith(f"{base.base_model_prefix}."))
     other = [key for key in own.keys() & given.keys() if own[key].shape != given[key].shape]
@@ -287,10 +288,6 @@ def take_trunk(
             tensors[key].copy_(tensor)
     new_tensors, dropped = tensors.keys() - loaded.keys(), [*unexpected, *left]
     return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new_tensors, dropped)))
-
-
-def _is_pooler(key: str) -> bool:
-    return key.startswith("pooler.")
 
 
 def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrainedConfig) -> None:
