@@ -111,13 +111,9 @@ def latex(value: Any) -> str:
 def render(template: Path, **fields: Any) -> str:
     """Fill a template; its name says for what: `card.md.jinja`, `page.html.jinja` or `table.tex.jinja`.
 
-    Args:
-        template: The file. In it, `{{ text | safe }}` is put in as it is, and everything else is escaped; for Markdown
-            there are `{{ text | code }}` and `{{ text | block("python") }}`. LaTeX has `<< >>` and `<% %>` instead.
-        fields: What it is filled with.
-
-    Raises:
-        jinja2.UndefinedError: If the template names a field that is not given.
+    In it, `{{ text | safe }}` is put in as it is, and everything else is escaped; for Markdown there are `{{ text |
+    code }}` and `{{ text | block("python") }}`. LaTeX has `<< >>` and `<% %>` instead. A field that the template names
+    must be given.
     """
     kind = template.name.split(".")[-2]
     escape: Callable[[Any], str] = {"md": markdown, "html": html, "tex": latex}[kind]

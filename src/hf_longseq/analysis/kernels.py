@@ -72,7 +72,7 @@ def analyse(
     examples: int = 8,
     clusters: int = 4,
 ) -> tuple[list[Looked], list[str]]:
-    """Look into checkpoints.
+    """Look into checkpoints: what was found in each, and the meaning of the clusters in words.
 
     Args:
         checkpoints: Folders with a `config.json` and weights, such as finished runs.
@@ -81,9 +81,6 @@ def analyse(
         length: Distances looked at, and longest example; the longest of the tasks' lengths by default, up to 2,048.
         examples: Inputs for gradients and attention.
         clusters: Groups of kernel shapes, over all checkpoints together.
-
-    Returns:
-        What was found in each checkpoint, and the meaning of the clusters in words.
     """
     labels = unique_labels(checkpoints, labels)
     for name, value in (("length", length), ("examples", examples), ("clusters", clusters)):

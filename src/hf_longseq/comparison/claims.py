@@ -32,9 +32,6 @@ _made: set[Path] = set()
 class Claims:
     """The claims of this process in the folder of a comparison; a context, which gives all of them back at its end.
 
-    Args:
-        output_dir: Folder of the comparison, made if it is missing.
-
     Example:
         >>> with Claims("runs/listops") as claims:
         ...     if claims.take("s4-spt-s0"):

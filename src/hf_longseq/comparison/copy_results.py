@@ -23,21 +23,12 @@ ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
 
 
 def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: str | None = None) -> list[str]:
-    """Copy what can be committed of a comparison.
+    """Copy what can be committed of a comparison; returns the names of the written files.
 
     Args:
         source: Output folder of `compare` or `spt`.
         folder: A new folder, or one that holds an earlier copy of results of the same task.
         name: Name of the results in reports; by default the task.
-
-    Returns:
-        Names of the written files.
-
-    Raises:
-        HfLongSeqError: If the source holds no result, or the folder holds something else.
-
-    Example:
-        >>> copy_results("runs/listops", "results/listops", name="ListOps, short")  # doctest: +SKIP
     """
     source, folder = Path(source), Path(folder)
     if find_folders(source) != [source]:

@@ -213,10 +213,8 @@ def _canvas(width: float, height: float):
 def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: bool = False):
     """Panels of lines with common axes, at most two in a row, which a telephone can show.
 
-    Args:
-        panels: By title, by arm, a frame with mean, low and high over x, which is its index.
-        finish: Called with every axis and its lines.
-        band: Draw low to high as a band; else as bars.
+    `panels` are, by title and by arm, frames with mean, low and high over x, which is their index: low to high is
+    drawn as a `band`, or else as bars. `finish` is called with every axis and its lines.
     """
     wide = min(2, len(panels))
     high = math.ceil(len(panels) / wide)

@@ -24,12 +24,10 @@ TIES = ("epochs", "steps", "flops")
 class Init:
     """An arm.
 
-    Attributes:
-        objective: The objective that it names; None for the recipe's, and for arms without pretraining.
-        tie: Of `scratch-tied`, the tied quantity.
-        direction: "one" keeps a causally pretrained model one-directional, "both" pretrains it in both directions;
-            None pretrains the forward one and opens the model when it is fine-tuned.
-        changes: Settings of pretraining and data that differ from the recipe's.
+    `objective` is the one that it names; None is the recipe's. `tie` is the quantity that `scratch-tied` ties. A
+    `direction` "one" keeps a causally pretrained model one-directional, "both" pretrains it in both directions; None
+    pretrains the forward one and opens the model when it is fine-tuned. `changes` are to settings of pretraining and
+    data.
     """
 
     label: str

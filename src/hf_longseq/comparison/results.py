@@ -270,20 +270,12 @@ def standard_error(metric: str, value: float, examples: int) -> float:
 
 
 def has_converged(history: Sequence[dict[str, Any]], metric: str, sign: int, examples: int, steps: int) -> bool | None:
-    """Decide by the history of a run.
+    """Decide by the `history.json` of a run; None where a third of the run was never evaluated and the loss is not
+    low.
 
     The rule: the best validation score of the last third of the steps exceeds the best of the middle third by no more
-    than one standard error, or the training loss that was logged last is below 0.01.
-
-    Args:
-        history: Entries of `history.json`, with "step" and "eval_<metric>" or "loss".
-        metric: The validation metric.
-        sign: 1 if larger is better, else -1.
-        examples: Size of the validation split.
-        steps: Steps of the run.
-
-    Returns:
-        None where a third of the run was never evaluated and the loss is not low.
+    than one standard error over so many validation `examples`, or the training loss that was logged last is below
+    0.01. `sign` is 1 if a larger metric is better, else -1.
 
     Example:
         >>> scores = [(3, 0.5), (6, 0.8), (9, 0.8)]

@@ -210,11 +210,7 @@ def paper_note(name: str, means: pd.DataFrame) -> str | None:
 
 
 def results_text(folder: str | Path) -> str:
-    """The results of a comparison for the screen: the table of its task, and the runs that failed.
-
-    Example:
-        >>> print(results_text("runs/listops"))  # doctest: +SKIP
-    """
+    """The results of a comparison for the screen: the table of its task, and the runs that failed."""
     results = read_results([str(folder)])
     lines = [f"{results.folders['name'].iloc[0]}: no run has finished yet"]
     if len(results.scores):

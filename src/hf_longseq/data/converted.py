@@ -34,15 +34,13 @@ def load_converted(
     cache_dir: str | Path | None = None,
     splits: Sequence[str] = SPLITS,
 ) -> DatasetDict:
-    """Open the converted data; convert them first if the cache lacks them.
+    """Open the converted data of a task; convert them first if the cache lacks them.
 
     Args:
-        name: Name of the task, the folder in the cache.
         options: What the rows depend on beside the files, as JSON values: options of the loader, a version.
         files: What is read; another size or time of change makes other data.
         features: Columns; the split `unlabelled` has all but `labels`.
         rows: Yields (split, row), or (split, table of some rows). The result is used only if it ran to the end.
-        cache_dir: Cache folder; default: `cache_directory()`.
         splits: Splits of which rows must come.
     """
     sources = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -95,18 +95,11 @@ class GeneratedTask:
 
 
 def generate(task: GeneratedTask, folder: str | Path, num_workers: int | None = None) -> Path:
-    """Write the task's files, or finish what an interrupted run began; a finished folder is left as it is.
+    """Write the task's files into a folder, or finish what an interrupted run began; a finished folder is left as it
+    is.
 
-    Args:
-        task: What to generate.
-        folder: Where to.
-        num_workers: Processes; default: all cores. Any number gives the same files.
-
-    Returns:
-        The folder.
-
-    Raises:
-        HfLongSeqError: If the folder holds other data, or another process is writing there.
+    Any number of processes (all cores by default) gives the same files. A folder that holds other data, or is being
+    written by another process, raises.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

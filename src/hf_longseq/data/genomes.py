@@ -39,7 +39,6 @@ class Genome:
     """A sequence and its protein-coding genes.
 
     Args:
-        name: Accession of the record, or name of the file.
         codes: Bases of all records one after the other, (bases,) uint8 with values 0..4.
         genes: First base, end and strand (1 or -1) of every gene that is one whole stretch, (genes, 3) int64, sorted.
         record_ends: Ends of the records in `codes`, (records,) int64.

@@ -63,16 +63,11 @@ class LabelSequences:
         class_names: list[str] | None,
         outside_label: str | None,
     ) -> "LabelSequences":
-        """Read the cells of a label column.
+        """Read the cells of a label column, by labelled row; `wheres` is what messages call each row, labelled or not.
 
-        Args:
-            cells: The cell of every labelled row.
-            wheres: What messages call each row, labelled or not.
-            texts: The inputs of these rows, where they are text.
-            problem_type: "regression", "multi_label_classification", or None: classes, or several labels where a
-                position has a row of numbers.
-            class_names: Names of integer classes, where the source states them.
-            outside_label: The class that is outside of every span, which is then called "O".
+        `texts` are the inputs of these rows, where they are text. `problem_type` None means classes, or several labels
+        where a position has a row of numbers; `class_names` are those of integer classes, where the source states
+        them. The `outside_label` is outside of every span, and is then called "O".
         """
         found = {row: _runs(cell, wheres[row], texts[row] if texts else None) for row, cell in cells.items()}
         several = any(np.ndim(label) for labels, _ in found.values() for label in labels)
@@ -113,14 +108,10 @@ class LabelSequences:
         return digest.hexdigest()
 
     def lay_out(self, row: int, length: int, where: str, text: str | None = None, cut: bool = False) -> np.ndarray:
-        """Labels (L,), or (L, targets), of an input.
+        """Labels (L,), or (L, targets), of an input of `length` positions, as the model reads it.
 
-        Args:
-            row: The row.
-            length: Positions of the input as the model reads it.
-            where: What messages call the input.
-            text: The input, if it is text; what the model reads are its bytes and a closing token, which has no label.
-            cut: The input may have been longer.
+        What it reads of a `text` are its bytes and a closing token, which has no label; `cut` inputs may have been
+        longer.
         """
         labels, counts = self.rows[row]
         counts = counts.copy()

@@ -35,12 +35,8 @@ AAN_FILES = {
 class LraRelease:
     """Files of the release, packed or unpacked.
 
-    Args:
-        place: The archive, or a folder that contains the release or the archive at any depth.
-        names: Of the files that will be read.
-
-    Attributes:
-        sources: Files on disk that stand for the data: those with these names, or the archive.
+    `place` is the archive, or a folder that contains the release or the archive at any depth, `names` are those of the
+    files that will be read, and `sources` the files on disk that stand for them: themselves, or the archive.
     """
 
     def __init__(self, place: str | Path, names: Iterable[str]):
@@ -62,11 +58,7 @@ class LraRelease:
         return max(sorted(self.place.rglob(name)), key=lambda path: len(path.parts), default=None)
 
     def lines(self, files: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-        """Split, place and text of every line of the splits' files, one file after the other, in any order.
-
-        Args:
-            files: Split -> name of its file.
-        """
+        """Split, place and text of every line of the files of splits, one file after the other, in any order."""
         missing = {name: split for split, name in files.items()}
         with readable(self.archive or self.place, URL):
             for path, stream in self._members() if self.archive else self._open(sorted(missing)):

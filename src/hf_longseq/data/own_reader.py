@@ -34,10 +34,8 @@ class Reader:
     """Reads the inputs of one source as arrays: ids (L,), values (L, C), or pixels (H·W,) or (H·W, 3) in uint8.
 
     Args:
-        modality: One of `MODALITIES`.
         colour, image_size: Of pictures: three channels, side to resize to.
         sampling_rate: To resample sounds to.
-        max_length: Longer inputs are cut.
         shape: Of the first picture, or channels of the first series; all others must agree.
         rate: Sampling rate of the first sound; all others must agree.
         reference: What messages call that which `shape` and `rate` are of.

@@ -27,12 +27,8 @@ SPLIT_NAMES |= {"val": "validation", "dev": "validation", "test": "test", "testi
 
 @dataclass
 class Table:
-    """Rows under named columns, from a `datasets.Dataset` or from arrays.
-
-    Args:
-        name: File or data set, for messages.
-        columns: A data set, or arrays (or lists) of one length.
-        files: What the rows come from, to notice changes.
+    """Rows under named columns: a `datasets.Dataset`, or arrays (or lists) of one length; `name` is for messages, and
+    `files` are what the rows come from, to notice changes.
     """
 
     name: str

@@ -15,14 +15,7 @@ from hf_longseq.errors import HfLongSeqError
 def find_parquet(
     repo_id: str, splits: tuple[str, ...], data_dir: str | None = None, cache_dir: str | None = None
 ) -> dict[str, list[Path]]:
-    """Parquet files of each split.
-
-    Args:
-        repo_id: Data set on the Hub.
-        splits: Splits that are needed; a file belongs to the split with which its name begins.
-        data_dir: Folder to search at any depth; default: the Hub.
-        cache_dir: Where downloads are kept.
-    """
+    """Parquet files of each split, with whose name theirs begin: below `data_dir`, or downloaded from the Hub."""
     target = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(repo_id).name
     command = f"hf download {repo_id} --repo-type dataset --include '*.parquet' --local-dir {target}"
     folder = download(repo_id, command) if data_dir is None and not target.exists() else target

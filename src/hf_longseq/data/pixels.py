@@ -40,12 +40,10 @@ def read_picture(content: dict, where: str, shape: tuple[int, ...]) -> np.ndarra
 
 
 def pixel_form(spec: TaskSpec, tokens: bool, num_levels: int | None) -> TaskSpec:
-    """Description of an image task in the form that the user asked for.
+    """Description of an image task, given as values, in the form that the user asked for.
 
-    Args:
-        spec: The task as values.
-        tokens: Grey levels as `input_ids` instead.
-        num_levels: What pretraining predicts from values: None for the value itself (L1), 256 for its grey level.
+    Grey levels become `input_ids` with `tokens`; `num_levels` is what pretraining predicts from values: None for the
+    value itself (L1), 256 for its grey level.
     """
     if num_levels not in (None, 256):
         raise HfLongSeqError(f"num_levels is {num_levels}: use None for values (L1) or 256 for grey levels.")

@@ -13,16 +13,13 @@ from hf_longseq.models.image_processing_longseq import LongSeqImageProcessor
 
 
 def task_processor(spec: TaskSpec, add_eos: bool = True, config: PreTrainedConfig | None = None) -> Any | None:
-    """The tokenizer, image processor or feature extractor of a task.
+    """The tokenizer, image processor or feature extractor of a task; None for ids that stand for nothing we could
+    read.
 
     Args:
-        spec: The task.
         add_eos: Whether a tokenizer closes texts; False for models that continue them.
         config: Of the model beside which a tokenizer is saved. It then warns of, and cuts at, the positions that the
             model has, if there is such a limit; where the task cuts its texts stands in `task_max_length`.
-
-    Returns:
-        An object with `save_pretrained`, or None for token ids that stand for nothing we could read.
     """
     if spec.image_shape is not None:
         height, width = spec.image_shape

@@ -238,12 +238,9 @@ def _tuples(value: Any) -> Any:
 
 
 def load_published(name: str, source: str, options: dict[str, Any]) -> tuple[DatasetDict, TaskSpec]:
-    """Load a task from the Hub.
+    """Load a task from the Hub, from "hub:owner/name", with "@" and a branch, tag or commit to pin what it holds.
 
-    Args:
-        name: The task; the repository must hold it.
-        source: "hub:owner/name", with "@" and a branch, tag or commit to pin what it holds.
-        options: `cache_dir`, and options of the task's loader, which must be those that the data were made with.
+    Of the options, `cache_dir` is obeyed, and those of the task's loader must be what the data were made with.
     """
     named = SOURCE.fullmatch(str(source))
     if named is None:

@@ -34,28 +34,11 @@ def read_unlabelled(
     cache_dir: str | None = None,
     **decoding: Any,
 ) -> Dataset:
-    """Read inputs for pretraining on a task: every row of the source, in the form of the task's rows.
+    """Read inputs for pretraining on a task: every row of a source as `--data` takes it, in the form of the task's
+    rows.
 
-    Args:
-        source: What `--data` takes: a table, an array, a folder, or the id of a data set on the Hub.
-        spec: The task; the inputs must be of its modality, channels, image size and sampling rate.
-        train: The task's training split, whose input column the result resembles.
-        input_column: Name of the column; default: the first usual name that the source has.
-        cache_dir: Where the converted data are kept; default: `cache_directory()`.
-        decoding: `colour`, `image_size` and `sampling_rate` as own data take them.
-
-    Returns:
-        A data set with the task's input column alone.
-
-    Raises:
-        HfLongSeqError: For a task of pairs, and for the first row that does not fit the task.
-
-    Example:
-        >>> from hf_longseq.data.task import load_task
-        >>> splits, spec = load_task("spoken-tones")
-        >>> np.save("more.npy", np.zeros((8, 300), dtype=np.float32))
-        >>> read_unlabelled("more.npy", spec, splits["train"]).num_rows
-        8
+    `train` is the task's training split, whose input column the result resembles and alone has. The first row that
+    does not fit the task's modality, channels, image size or sampling rate raises; `decoding` is as own data take it.
     """
     if spec.pair:
         raise HfLongSeqError(f"task {spec.name!r} reads pairs of inputs, so data.unlabelled cannot be {source!r}.")

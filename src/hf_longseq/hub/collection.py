@@ -53,10 +53,6 @@ def publish_comparison(
 
     Raises:
         HfLongSeqError: As for `publish`; and if the comparison is not finished, or `repo_id` holds something else.
-
-    Example:
-        >>> publish_comparison("runs/listops", "me/listops", "ListOps")[-1].url  # doctest: +SKIP
-        'https://huggingface.co/datasets/me/listops'
     """
     folder = Path(comparison)
     if not (folder / RESULTS).is_file():

@@ -53,13 +53,10 @@ def render_card(
     label: str | None = None,
     num_parameters: int = 0,
 ) -> ModelCard:
-    """Render the card and prove that the Hub's own parser reads the results back.
+    """Render the card, without results for weights that were trained elsewhere; the Hub's parser must read it back.
 
-    Args:
-        run: The run, or the conversion of weights that were trained elsewhere: that claims no results.
-        pictures: Names of the pictures in the folder.
-        printed, label: What the code prints for a real example, and the label of that.
-        num_parameters: Of a converted model; a run has recorded its own.
+    `pictures` are names of files in the folder. `printed` is what the code prints for a real example, and `label` that
+    example's. A run has recorded its `num_parameters`, a converted model has not.
     """
     conversion = run if isinstance(run, Converted) else None
     arch = config.model_type.removeprefix("longseq_") if conversion else run.settings["model"]["arch"]

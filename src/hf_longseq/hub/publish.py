@@ -51,15 +51,7 @@ PROCESSOR_CODE = {
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published, or would be.
-
-    Args:
-        repo_id: The repository.
-        url: Its address; None after a dry run.
-        commit: The commit that holds it; None after a dry run.
-        files: Names of the files.
-        usage: Lines of Python that load it.
-    """
+    """What was published, or would be: no url and commit after a dry run; `usage` is Python that loads it."""
 
     repo_id: str
     url: str | None
@@ -170,11 +162,7 @@ def refresh_code(
 ) -> Publication:
     """Replace the model code of a published repository by that of this package, after checking that it still opens.
 
-    Args:
-        repo_id: "organisation/name" of a repository that `publish` made.
-        revision: Branch; "main" by default.
-        dry_run: Check only.
-        token: As for `publish`.
+    The arguments are those of `publish`; with `dry_run` it is only checked.
     """
     place = Destination.of(repo_id, token, private=False, revision=revision, dry_run=False, output_dir=None)
     full_name = place.name

@@ -37,14 +37,11 @@ LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run of `pretrain` or `finetune`.
+    """A finished run of `pretrain` or `finetune`, as recorded, without local paths.
 
-    Args:
-        settings, metrics, data, environment: As recorded, without local paths.
-        pretraining: The settings of the run whose weights it started from, if that run is still there.
-        comparison: Rows of the comparison that it was an arm of, and `compared_by` their metric.
-        compared_as: Name of its architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
-        pretraining_seconds: What the run that it started from took, if that is still there.
+    `pretraining` are the settings of the run whose weights it started from, if that is still there. `comparison` are
+    rows of the comparison that it was an arm of, `compared_by` their metric, and `compared_as` the name of its
+    architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
     """
 
     folder: Path

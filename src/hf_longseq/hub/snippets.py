@@ -108,13 +108,10 @@ def real_example(task: str, given: dict[str, Any], folder: Path) -> tuple[str | 
 def snippets(
     config, head: str, repo_id: str, folder: Path, task: str = "", example: str | None = None, classifier: bool = False
 ) -> Snippets:
-    """The code for a card.
+    """The code for a card of a model whose class ends in `head`; the processor in `folder` decides on a pipeline.
 
-    Args:
-        head: Suffix of the model's class, such as "ForMaskedLM".
-        folder: The folder that is published; the processor in it decides whether there is a pipeline.
-        example: The text or file that `real_example` gave.
-        classifier: Whether a checkpoint of another head holds a classifier too.
+    `example` is the text or file that `real_example` gave, `classifier` whether a checkpoint of another head has one
+    too.
     """
     tag = pipeline_tag(task, config, head)
     processor = folder / "preprocessor_config.json"

@@ -154,14 +154,7 @@ _Reader.dispatch = pickle._Unpickler.dispatch | {
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
-    """Read the state dict of a checkpoint file.
-
-    Args:
-        path: A .safetensors file, a state dict written by `torch.save`, or a Lightning checkpoint.
-
-    Returns:
-        Names and tensors, on the CPU, in the stored dtypes.
-    """
+    """The tensors, in the stored dtypes, of a .safetensors file, a `torch.save` state dict, or a Lightning checkpoint."""
     path = Path(path)
     if not path.is_file():
         raise HfLongSeqError(f"checkpoint {path} does not exist: give a .ckpt, .pt, .bin or .safetensors file.")

@@ -38,11 +38,10 @@ def epoch_times(
     length: int | None = None,
     repeats: int = 3,
 ) -> list[dict[str, Any]]:
-    """Measure one optimiser step of the `scratch` phase of each recipe, one recipe after the other.
+    """Measure one optimiser step of the `scratch` phase of each recipe, on a GPU with bf16 in both precisions.
 
     Args:
         names: Shipped recipes or YAML files, of tasks that can be described without their data.
-        device: Where to run; on a GPU with bf16, each recipe is measured in both precisions.
         batch: Sequences per step, instead of the recipe's.
         length: Steps per sequence, instead of the task's; there are no minutes per epoch then.
         repeats: Timed steps, after one that is not.

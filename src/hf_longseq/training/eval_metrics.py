@@ -97,10 +97,8 @@ def first_output(logits) -> torch.Tensor:
 class ClassificationMetrics(SplitMetrics):
     """Loss and the metrics that fit the problem over a whole split, from its K logits and the labels per example.
 
-    Args:
-        problem_type: "single_label_classification", "multi_label_classification" or "regression".
-        label_scale: Deviation of each target that a regression was standardised by: the loss is that of training,
-            the metrics are in the targets' units.
+    `label_scale` is the deviation of each target that a regression was standardised by: the loss is that of training,
+    the metrics are in the targets' units.
     """
 
     FITTING = {

@@ -27,15 +27,11 @@ _counts: dict[tuple, int] = {}
 def training_flops(
     model: PreTrainedModel, collator: Callable, rows: Sequence[dict], device: torch.device
 ) -> float | None:
-    """Floating-point operations of one forward and backward pass, per example.
+    """Floating-point operations of one forward and backward pass, per example; None where they cannot be counted.
 
     Works on a copy of the model, so that neither gradients nor running statistics change, and leaves the random
-    generators of torch as they were. A process counts once for each configuration and shape of batch.
-
-    The collator must draw nothing from a state of its own. All rows are padded to the longest, and cost as much.
-
-    Returns:
-        The count divided by the number of rows, or None where the model cannot be counted (said in the log).
+    generators of torch as they were. A process counts once for each configuration and shape of batch. The collator
+    must draw nothing from a state of its own. All rows are padded to the longest, and cost as much.
     """
     devices = [device] if device.type == "cuda" else []
     try:

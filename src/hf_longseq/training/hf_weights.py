@@ -25,8 +25,7 @@ from hf_longseq.training.transfer import ADAPTER, TransferReport, take_trunk, tr
 def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -> TransferReport | None:
     """Fill a fresh model with the weights that its recipe names (`model.arch`, `model.pretrained`), in place.
 
-    Returns:
-        What was loaded, is new and was dropped, or None where the model starts from random weights.
+    Returns what was loaded, is new and was dropped, or None where the model starts from random weights.
     """
     source = starts_from(recipe)
     if source is None:

@@ -69,10 +69,8 @@ class FilledSampler(Sampler[int]):
 
 
 class FillerCollator:
-    """A collator for filled data sets: of the rows that fill, no label counts.
-
-    Args:
-        collator: Makes the batch; a pair of documents may become two rows, all first documents before all second ones.
+    """A collator for filled data sets: of the rows that fill, no label counts. A pair of documents may become two rows
+    of the batch, all first documents before all second ones.
     """
 
     def __init__(self, collator: Callable):

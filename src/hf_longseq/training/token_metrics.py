@@ -15,13 +15,9 @@ from hf_longseq.training.eval_metrics import SplitMetrics, first_output
 
 
 class TokenMetrics(SplitMetrics):
-    """Loss, scores of positions and, for classes, scores of spans; positions labelled -100 are left out.
+    """Loss, scores of positions and, for classes (`names`), scores of spans; positions labelled -100 are left out.
 
-    Args:
-        problem_type: "single_label_classification", "multi_label_classification" or "regression".
-        names: Names of the classes or labels.
-        label_scale: Deviation of each target that a regression was standardised by: the loss is that of training, the
-            metrics are in the targets' units.
+    `label_scale` is as for `ClassificationMetrics`.
     """
 
     FITTING = {

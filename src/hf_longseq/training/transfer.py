@@ -52,15 +52,10 @@ ADAPTER = "longseq_adapter"
 
 @dataclass(frozen=True)
 class TransferReport:
-    """Names of the tensors that a classifier took over, started afresh, and left behind.
+    """Names of the tensors that a classifier took over, started afresh (as from scratch), and left behind.
 
-    Attributes:
-        loaded: Taken over whole.
-        new: As in a model from scratch.
-        dropped: In the checkpoint only.
-        forward: Taken over in the forward direction; the backward one is as in a model from scratch.
-        commit: That of the repository they came from, if it was one.
-        pretrained_on: The task of the checkpoint, where it is another.
+    In `forward` are those taken over in the forward direction alone. `commit` is that of the repository they came
+    from, `pretrained_on` the task of the checkpoint, where it is another.
     """
 
     loaded: tuple[str, ...]
@@ -77,13 +72,9 @@ def load_pretrained_classifier(
     task: str | None = None,
     auto_class: type = AutoModelForSequenceClassification,
 ) -> tuple[PreTrainedModel, TransferReport]:
-    """Build a classifier of `config` whose trunk comes from `checkpoint`.
+    """Build a classifier of `config`, under an Auto class, whose trunk comes from a folder or a repository on the Hub.
 
-    Args:
-        checkpoint: Folder of a model with any head, or a repository on the Hub.
-        config: Configuration of the classifier.
-        task: The task to be fine-tuned on, compared with the one recorded in the checkpoint's folder.
-        auto_class: The Auto class of the classifier's head.
+    `task` is the one to be fine-tuned on, compared with the one recorded in the checkpoint's folder.
 
     Raises:
         HfLongSeqError: If the checkpoint is of another architecture, size or kind of input, or its tensors do not fit.
