@@ -46,18 +46,8 @@ from hf_longseq.comparison.workers import run_in_processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
-from hf_longseq.training import distributed, run_folder
+from hf_longseq.training import build, distributed, run_folder
 from hf_longseq.training.arguments import DataSection
-from hf_longseq.training.build import (
-    TaskData,
-    build_config,
-    build_model,
-    classification_parts,
-    classifier_class,
-    denoising_parts,
-    load_data,
-    pretraining_class,
-)
 from hf_longseq.training.callbacks import Diverged
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.inference import evaluate
@@ -217,14 +207,14 @@ class DataCache:
     """Data by their section, so that runs on the same data load them once."""
 
     def __init__(self):
-        self._loaded: dict[str, TaskData] = {}
+        self._loaded: dict[str, build.TaskData] = {}
         self._flops: dict[str, float | None] = {}
 
-    def load(self, section: DataSection) -> TaskData:
+    def load(self, section: DataSection) -> build.TaskData:
         """The data of a section in which the planner has put the seed of the labelled subset."""
         key = repr(section)
         if key not in self._loaded:
-            self._loaded[key] = distributed.main_first(lambda: load_data(section))
+            self._loaded[key] = distributed.main_first(lambda: build.load_data(section))
         return self._loaded[key]
 
     def count(self, section: DataSection) -> tuple[int, int]:
@@ -242,7 +232,7 @@ class DataCache:
         if key not in self._flops:
             head, config, collator = _phase_parts(recipe, phase, data.spec)
             with torch.random.fork_rng():
-                model = build_model(head, config)
+                model = build.build_model(head, config)
             device = torch.accelerator.current_accelerator() or torch.device("cpu")
             batch = [rows[row] for row in range(min(micro, len(rows)))]
             self._flops[key] = training_flops(model, collator, batch, device)
@@ -251,10 +241,11 @@ class DataCache:
 
 def _phase_parts(recipe: Recipe, phase: str, spec: TaskSpec) -> tuple[type, Any, Any]:
     """The Auto class and the configuration of a phase's model, and the collator of its evaluation."""
-    config = build_config(recipe, spec, classifier=phase != "pretrain")
+    config = build.build_config(recipe, spec, classifier=phase != "pretrain")
     if phase == "pretrain":
-        return pretraining_class(recipe.pretrain, spec), config, denoising_parts(recipe.pretrain, spec, seed=0)[1]
-    return classifier_class(spec), config, classification_parts(spec)[0]
+        _, collator, _ = build.denoising_parts(recipe.pretrain, spec, seed=0)
+        return build.pretraining_class(recipe.pretrain, spec), config, collator
+    return build.classifier_class(spec), config, build.classification_parts(spec)[0]
 
 
 def check_models(runs: Sequence[Run], data: DataCache) -> None:
@@ -263,7 +254,7 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
     for run in reversed(different.values()):
         head, config, _ = _phase_parts(run.recipe, run.phase, data.load(run.recipe.data).spec)
         with torch.device("meta"):
-            build_model(head, config)
+            build.build_model(head, config)
 
 
 def _tables_once(listener: Listener) -> Listener:

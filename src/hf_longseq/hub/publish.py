@@ -24,20 +24,10 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub import pictures
+from hf_longseq.hub import pictures, records
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import eval_results_file, head_of, render_card
-from hf_longseq.hub.records import (
-    CONVERSION,
-    PROCESSOR_FILES,
-    Converted,
-    Run,
-    fit_together,
-    read_converted,
-    read_run,
-    refuse_secrets,
-    without_paths,
-)
+from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.repository import Repository, add_to_collection, check_name, said_in_one_sentence, sign_in
 from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
@@ -95,14 +85,14 @@ def publish(
     Raises:
         HfLongSeqError: If the run, the name, the token or the server does not allow it; the repository is unchanged.
     """
-    with fit_together(Path(run)):
-        records = read_converted(run) or read_run(run)
+    with records.fit_together(Path(run)):
+        finished = records.read_converted(run) or records.read_run(run)
     place = Destination.of(repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / repo_id.split("/")[-1]
-        source, code = build_folder(records, folder, place.name, license)
+        source, code = build_folder(finished, folder, place.name, license)
         check_folder(folder, source, place.name, code.here(place.name, folder))
-        what = "converted" if isinstance(records, Converted) else records.settings["data"]["task"]
+        what = "converted" if isinstance(finished, Converted) else finished.settings["data"]["task"]
         usage = _usage(place.name, head_of(source.config), revision)
         refuse = functools.partial(place.refuse_other_architecture, source.config.model_type)
         done = place.take(folder, f"Publish {what} model", usage, refuse)
@@ -141,7 +131,7 @@ class Destination(Repository):
         stale: tuple[str, ...] = (".py", ".safetensors"),
     ) -> Publication:
         """Commit a built folder in one piece, unless it holds secrets or `refuse` raises for the files there."""
-        refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
+        records.refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if self.output_dir is not None:
             run_folder.replace_folder(self.output_dir, lambda new: shutil.copytree(folder, new, dirs_exist_ok=True))
@@ -208,9 +198,9 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     else:
         source.save_pretrained(folder)
     copy_processor(run.folder, folder)
-    with fit_together(run.folder):
+    with records.fit_together(run.folder):
         if isinstance(run, Converted):
-            run_folder.write_json(folder / CONVERSION, run.record)
+            run_folder.write_json(folder / records.CONVERSION, run.record)
             has_classifier = run.record.get("classifier") is True
             code = snippets(source.config, head, repo_id, folder, classifier=has_classifier)
             drawn = pictures.draw(None, source, folder)
@@ -243,18 +233,18 @@ def _write_records(run: Run, folder: Path) -> None:
 
 def copy_processor(source: Path, folder: Path) -> None:
     """Take over the files of a tokenizer or processor, with its code as this package has it."""
-    for name in PROCESSOR_FILES:
+    for name in records.PROCESSOR_FILES:
         if name == "tokenizer.json" and (source / name).is_file():
             shutil.copyfile(source / name, folder / name)  # a vocabulary may well hold what looks like a path
         elif (source / name).is_file():
-            run_folder.write_json(folder / name, without_paths(run_folder.read_json(source / name)))
+            run_folder.write_json(folder / name, records.without_paths(run_folder.read_json(source / name)))
     copy_processor_code(folder)
 
 
 def copy_processor_code(folder: Path) -> None:
     """Put the code of our processors beside the files that name them, and name it there and in the configuration."""
     code = Path(models.__file__).parent
-    for name in PROCESSOR_FILES:
+    for name in records.PROCESSOR_FILES:
         content = run_folder.read_json(folder / name) if (folder / name).is_file() else {}
         ours = {
             auto: where

@@ -12,18 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    LocalTokenNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, errors
 from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import validate_repo_id
 from huggingface_hub.utils.sha import git_hash, sha_fileobj
@@ -32,7 +21,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
 
 # The base of all errors of the client's HTTP library, whose name changes between releases of the client.
-CLIENT_ERROR = HfHubHTTPError.__bases__[0]
+CLIENT_ERROR = errors.HfHubHTTPError.__bases__[0]
 # What may be raised although the server did what was asked of it: the answer was lost on its way.
 LOST = (CLIENT_ERROR, OSError, RuntimeError)
 # What an earlier publication may have left that is not in the new folder.
@@ -54,7 +43,7 @@ def check_name(repo_id: str) -> None:
     """Raise for a name that the Hub refuses."""
     try:
         validate_repo_id(repo_id)
-    except HFValidationError as error:
+    except errors.HFValidationError as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise HfLongSeqError(
             f"repo_id {repo_id!r} is no name the Hub allows ({reason}): use organisation/name."
@@ -106,10 +95,10 @@ class Repository:
     def _info(self):
         try:
             return self.api.repo_info(self.name, repo_type=self.kind)
-        except GatedRepoError:
+        except errors.GatedRepoError:
             raise
-        except HfHubHTTPError as error:
-            if isinstance(error, RepositoryNotFoundError) or error.response.status_code == 404:
+        except errors.HfHubHTTPError as error:
+            if isinstance(error, errors.RepositoryNotFoundError) or error.response.status_code == 404:
                 return None
             raise
 
@@ -120,7 +109,7 @@ class Repository:
         """Names of all files; none in a repository without a commit."""
         try:
             return self.api.list_repo_files(self.name, revision=self.revision, repo_type=self.kind)
-        except (RevisionNotFoundError, EntryNotFoundError):
+        except (errors.RevisionNotFoundError, errors.EntryNotFoundError):
             if self.revision is None:
                 return []
             raise
@@ -176,7 +165,7 @@ class Repository:
 
         try:
             return commit()
-        except (HfHubHTTPError, RuntimeError, OSError) as error:
+        except (errors.HfHubHTTPError, RuntimeError, OSError) as error:
             if constants.HF_HUB_DISABLE_XET or "xet" not in f"{error} {error.__cause__ or ''}".lower():
                 raise
         # a server that has only the older protocol for large files, which the client does not try by itself
@@ -233,19 +222,21 @@ def said_in_one_sentence(repo_id: str, api: HfApi, state: str = Told.state) -> I
         yield told
     except HfLongSeqError:
         raise
-    except LocalTokenNotFoundError as error:
+    except errors.LocalTokenNotFoundError as error:
         raise HfLongSeqError("there is no access token: run `hf auth login`, or set HF_TOKEN.") from error
-    except OfflineModeIsEnabled as error:
+    except errors.OfflineModeIsEnabled as error:
         raise HfLongSeqError("HF_HUB_OFFLINE is set, so nothing can be published: unset it.") from error
-    except RevisionNotFoundError as error:
+    except errors.RevisionNotFoundError as error:
         raise HfLongSeqError(f"{repo_id} has no such revision: publish to it once without --code_only.") from error
-    except GatedRepoError as error:
+    except errors.GatedRepoError as error:
         raise HfLongSeqError(f"{repo_id} is gated, and your token has no access to it: ask for it first.") from error
-    except RepositoryNotFoundError as error:
+    except errors.RepositoryNotFoundError as error:
         raise HfLongSeqError(f"{repo_id} does not exist on {api.endpoint}, or your token may not see it.") from error
-    except (CLIENT_ERROR, LocalEntryNotFoundError, OSError, RuntimeError) as error:
-        cause = error.__cause__ or error if isinstance(error, (RuntimeError, LocalEntryNotFoundError)) else error
-        if isinstance(cause, HfHubHTTPError):
+    except (CLIENT_ERROR, errors.LocalEntryNotFoundError, OSError, RuntimeError) as error:
+        cause = (
+            error.__cause__ or error if isinstance(error, (RuntimeError, errors.LocalEntryNotFoundError)) else error
+        )
+        if isinstance(cause, errors.HfHubHTTPError):
             raise HfLongSeqError(_refusal(repo_id, api, cause, told.state)) from error
         raise HfLongSeqError(
             f"the connection to {api.endpoint} failed ({type(cause).__name__}) and {repo_id} {told.state}: "
@@ -256,7 +247,7 @@ def said_in_one_sentence(repo_id: str, api: HfApi, state: str = Told.state) -> I
         raise HfLongSeqError(f"{api.endpoint} did not accept {repo_id}, which {told.state}: {reason}.") from error
 
 
-def _refusal(repo_id: str, api: HfApi, error: HfHubHTTPError, state: str) -> str:
+def _refusal(repo_id: str, api: HfApi, error: errors.HfHubHTTPError, state: str) -> str:
     status = error.response.status_code
     said = " ".join((error.server_message or "").split()).rstrip(".")
     because = f" ({said})" if said else ""

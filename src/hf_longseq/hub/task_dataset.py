@@ -19,17 +19,7 @@ from datasets import Dataset, DatasetDict, DatasetInfo, Features
 from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from hf_longseq.data import genomes
-from hf_longseq.data.published import (
-    BATCH,
-    TASK_FILE,
-    fingerprint_of,
-    make_record,
-    published_features,
-    read_files,
-    read_record,
-    to_published,
-)
+from hf_longseq.data import genomes, published
 from hf_longseq.data.task import EMBEDDED, TASKS, TaskSpec, describe_task, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
@@ -116,17 +106,17 @@ def build_task_folder(
 ) -> dict[str, Any]:
     """Fill a new folder with everything that is published, and read it back; returns what its `task.json` holds."""
     module, given = loader_of(name, options)
-    record = make_record(name, spec, given, splits)
+    record = published.make_record(name, spec, given, splits)
     for split, rows in splits.items():
         write_split(split, rows, spec, folder / "data")
-    run_folder.write_json(folder / TASK_FILE, record)
+    run_folder.write_json(folder / published.TASK_FILE, record)
     description = f"{TASKS[name].summary}. Metric: {spec.metric}, on the test split."
     tasks = [{"id": name, "config": "default", "split": "test"}]
     benchmark = {"name": f"{name} (long sequences)", "description": description}
     run_folder.write_yaml(folder / "eval.yaml", {**benchmark, "evaluation_framework": "hf-longseq", "tasks": tasks})
     generator = {"version": getattr(module, "VERSION", None), "seed": given.get("seed")}
     run_folder.write_whole(folder / "README.md", task_card(name, splits, spec, record, generator, repo_id))
-    for _ in read_files(folder, read_record(folder / TASK_FILE, str(folder)), repo_id):
+    for _ in published.read_files(folder, published.read_record(folder / published.TASK_FILE, str(folder)), repo_id):
         pass  # raises where a hash differs
     return record
 
@@ -140,15 +130,15 @@ def loader_of(name: str, options: dict[str, Any]):
 def write_split(split: str, rows: Dataset, spec: TaskSpec, folder: Path) -> None:
     """Write a split as parquet files that carry the features, each a multiple of `BATCH` rows."""
     folder.mkdir(parents=True, exist_ok=True)
-    per_file = max(SHARD_BYTES * len(rows) // max(rows.data.nbytes, 1) // BATCH, 1) * BATCH
+    per_file = max(SHARD_BYTES * len(rows) // max(rows.data.nbytes, 1) // published.BATCH, 1) * published.BATCH
     starts = range(0, len(rows), per_file)
-    schema = published_features(rows.features, spec).arrow_schema
+    schema = published.published_features(rows.features, spec).arrow_schema
     for number, start in enumerate(starts):
         path = folder / f"{split}-{number:05d}-of-{len(starts):05d}.parquet"
         part = rows.select(range(start, min(start + per_file, len(rows)))).with_format("arrow")
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for table in part.iter(batch_size=BATCH):
-                writer.write_table(to_published(table, rows.features, spec))
+            for table in part.iter(batch_size=published.BATCH):
+                writer.write_table(published.to_published(table, rows.features, spec))
 
 
 def task_card(
@@ -172,7 +162,7 @@ def task_card(
     )
     if license == "other":
         data.license_name = "no-restriction"
-    info = DatasetInfo(features=published_features(splits["train"].features, spec), config_name="default")
+    info = DatasetInfo(features=published.published_features(splits["train"].features, spec), config_name="default")
     DatasetInfosDict({"default": info}).to_dataset_card_data(data)
     card = render(
         TEMPLATE,
@@ -186,7 +176,7 @@ def task_card(
         generator=generator,
         version=__version__,
         options={key: value for key, value in record["options"].items() if value is not None},
-        fingerprint=fingerprint_of(record),
+        fingerprint=published.fingerprint_of(record),
         hashes={split: stated["sha256"] for split, stated in record["splits"].items()},
         statistics={split: statistics(rows, spec) for split, rows in splits.items()},
         usage=usage(name, repo_id, None),
@@ -209,7 +199,7 @@ def task_category(features: Features, spec: TaskSpec) -> str | None:
         return None
     if spec.per_position:
         return "token-classification" if spec.modality == "tokens" else None
-    columns = published_features(features, spec)
+    columns = published.published_features(features, spec)
     kind = next((kind for kind in ("image", "audio") if kind in columns), "text")
     return f"{kind}-classification" if kind != "text" or spec.modality == "tokens" else None
 
@@ -231,15 +221,17 @@ def refuse_other_content(place: Repository, record: dict[str, Any], present: lis
     if not others or place.is_new_branch():
         return
     remedy = "choose another repo_id, or a --revision of its own"
-    if TASK_FILE not in present:
+    if published.TASK_FILE not in present:
         raise HfLongSeqError(f"{place.name} holds {others[0]!r}, which is of no published task: {remedy}.")
     with tempfile.TemporaryDirectory() as scratch:
         options = {"revision": place.revision, "repo_type": place.kind, "local_dir": scratch}
-        held = read_record(Path(place.api.hf_hub_download(place.name, TASK_FILE, **options)), place.name)
+        held = published.read_record(
+            Path(place.api.hf_hub_download(place.name, published.TASK_FILE, **options)), place.name
+        )
     if (held["task"], held["splits"]) != (record["task"], record["splits"]):
         raise HfLongSeqError(
-            f"{place.name} holds {held['task']} with other rows (fingerprint {fingerprint_of(held)}, not "
-            f"{fingerprint_of(record)}): {remedy}."
+            f"{place.name} holds {held['task']} with other rows (fingerprint {published.fingerprint_of(held)}, not "
+            f"{published.fingerprint_of(record)}): {remedy}."
         )
 
 

@@ -154,7 +154,7 @@ _Reader.dispatch = pickle._Unpickler.dispatch | {
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
-    """The tensors, in the stored dtypes, of a .safetensors file, a `torch.save` state dict, or a Lightning checkpoint."""
+    """The tensors, in the stored dtypes, of a .safetensors, `torch.save` or Lightning checkpoint."""
     path = Path(path)
     if not path.is_file():
         raise HfLongSeqError(f"checkpoint {path} does not exist: give a .ckpt, .pt, .bin or .safetensors file.")

@@ -15,17 +15,7 @@ from transformers import AutoModelForTokenClassification, PrinterCallback
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training import run_folder
-from hf_longseq.training.build import (
-    CLASSIFIER,
-    TaskData,
-    classification_parts,
-    classifier_class,
-    denoising_parts,
-    load_data,
-    pretraining_class,
-    training_arguments,
-)
+from hf_longseq.training import build, run_folder
 from hf_longseq.training.eval_metrics import decide, probabilities
 from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
@@ -38,7 +28,7 @@ SPLITS = ("train", "validation", "test")
 
 
 def evaluate(
-    model: str | os.PathLike, *, split: str = "test", batch_size: int = 32, data: TaskData | None = None
+    model: str | os.PathLike, *, split: str = "test", batch_size: int = 32, data: build.TaskData | None = None
 ) -> dict[str, float]:
     """Score a run's model on a split of the task it was trained on.
 
@@ -52,18 +42,18 @@ def evaluate(
         The loss and the metrics over the whole split.
     """
     recipe, phase, seed = _recorded(model)
-    data = data or load_data(recipe.data, seed)
+    data = data or build.load_data(recipe.data, seed)
     section = getattr(recipe, phase)
     if phase == "pretrain":
-        network = run_folder.open_model(pretraining_class(recipe.pretrain, data.spec), model)
-        _, collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed=0)
+        network = run_folder.open_model(build.pretraining_class(recipe.pretrain, data.spec), model)
+        _, collator, metrics = build.denoising_parts(recipe.pretrain, data.spec, seed=0)
     else:
-        network = run_folder.open_model(classifier_class(data.spec), model)
-        collator, metrics = classification_parts(data.spec, getattr(network.config, "label_scale", None))
+        network = run_folder.open_model(build.classifier_class(data.spec), model)
+        collator, metrics = build.classification_parts(data.spec, getattr(network.config, "label_scale", None))
     with tempfile.TemporaryDirectory() as scratch:
         trainer = LongSeqTrainer(
             model=network,
-            args=training_arguments(
+            args=build.training_arguments(
                 replace(section, per_device_eval_batch_size=batch_size, report_to="none"),
                 Path(scratch),
                 steps=1,
@@ -89,7 +79,7 @@ def predict(
     input_file: str | os.PathLike | None = None,
     limit: int | None = None,
     batch_size: int = 32,
-    data: TaskData | None = None,
+    data: build.TaskData | None = None,
 ) -> list[dict[str, Any]]:
     """Classify new inputs, or examples of the run's task.
 
@@ -123,7 +113,7 @@ def predict(
     if source is not None and not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
-    classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, model)
+    classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else build.CLASSIFIER, model)
     config = classifier.config
     bytes_are_read = False
     rows: Any
@@ -133,7 +123,7 @@ def predict(
             raise HfLongSeqError(
                 f"model {model} is a {phase} run without a classifier: give the folder of a finetune run."
             )
-        data = data or load_data(recipe.data, seed)
+        data = data or build.load_data(recipe.data, seed)
         rows = _split(data, split or "test", phase)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = reads_bytes(data.spec)
@@ -210,7 +200,7 @@ def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
     return Recipe.load(settings), phase, settings["run"]["seed"]
 
 
-def _split(data: TaskData, name: str, phase: str):
+def _split(data: build.TaskData, name: str, phase: str):
     if name not in SPLITS:
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
     if name == "train":

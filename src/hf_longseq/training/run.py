@@ -27,21 +27,8 @@ from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochC
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
+from hf_longseq.training import build, callbacks, checkpoints, distributed, run_folder
 from hf_longseq.training.arguments import PhaseSection, check_seed
-from hf_longseq.training.build import (
-    TaskData,
-    all_labels,
-    build_config,
-    build_model,
-    classification_parts,
-    classifier_class,
-    denoising_parts,
-    label_statistics,
-    load_data,
-    pretraining_class,
-    training_arguments,
-)
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.hf_weights import start_from_weights
 from hf_longseq.training.progress import Listener, silent
@@ -73,7 +60,7 @@ def pretrain(
     seed: int = 0,
     overwrite: bool = False,
     listener: Listener = silent,
-    data: TaskData | None = None,
+    data: build.TaskData | None = None,
     train_dataset: "Dataset | None" = None,
 ) -> RunResult:
     """Train a model to restore (or to predict) the inputs of the task's training split; labels are never read.
@@ -92,15 +79,15 @@ def pretrain(
     """
     check_seed(seed)
     distributed.join()
-    data = data or distributed.main_first(lambda: load_data(recipe.data, seed))
+    data = data or distributed.main_first(lambda: build.load_data(recipe.data, seed))
     if train_dataset is not None:
         data = replace(data, pretrain=train_dataset)
-    config = build_config(recipe, data.spec)
+    config = build.build_config(recipe, data.spec)
     set_seed(seed)
-    model = build_model(pretraining_class(recipe.pretrain, data.spec), config)
+    model = build.build_model(build.pretraining_class(recipe.pretrain, data.spec), config)
     report = start_from_weights(model, recipe, data.spec)
     redraw_parameters(model, recipe.model.init_normal)
-    collator, eval_collator, metrics = denoising_parts(recipe.pretrain, data.spec, seed)
+    collator, eval_collator, metrics = build.denoising_parts(recipe.pretrain, data.spec, seed)
     settings = recipe.to_dict()
     commit, transfer = _transferred(report)
     run = {"phase": "pretrain", "seed": seed, **commit}
@@ -130,7 +117,7 @@ def finetune(
     seed: int = 0,
     overwrite: bool = False,
     listener: Listener = silent,
-    data: TaskData | None = None,
+    data: build.TaskData | None = None,
 ) -> RunResult:
     """Train a classifier (or regressor) on the labelled subset, from a pretrained checkpoint or from scratch.
 
@@ -148,23 +135,23 @@ def finetune(
     """
     check_seed(seed)
     distributed.join()
-    data = data or distributed.main_first(lambda: load_data(recipe.data, seed))
-    config = build_config(recipe, data.spec, classifier=True)
+    data = data or distributed.main_first(lambda: build.load_data(recipe.data, seed))
+    config = build.build_config(recipe, data.spec, classifier=True)
     section = recipe.finetune if init_from is not None else recipe.scratch
-    scale = label_statistics(data.labelled, data.spec)
+    scale = build.label_statistics(data.labelled, data.spec)
     for name, numbers in scale.items():
         setattr(config, name, numbers)
-    collator, metrics = classification_parts(data.spec, scale.get("label_scale"))
+    collator, metrics = build.classification_parts(data.spec, scale.get("label_scale"))
     set_seed(seed)
     run: dict[str, Any] = {"phase": "finetune", "init": init or "spt", "seed": seed}
     if init_from is None:
-        model = build_model(classifier_class(data.spec), config)
+        model = build.build_model(build.classifier_class(data.spec), config)
         report = start_from_weights(model, recipe, data.spec)
         redraw_parameters(model, recipe.model.init_normal)
         run["init"] = init or ("pretrained" if report else "scratch")
     else:
         model, report = load_pretrained_classifier(
-            init_from, config, task=recipe.data.task, auto_class=classifier_class(data.spec)
+            init_from, config, task=recipe.data.task, auto_class=build.classifier_class(data.spec)
         )
         run["init_from"] = run_folder.path_from(output_dir, init_from)
         run["init_weights"] = run_folder.weights_hash(local_checkpoint(init_from)[0])
@@ -223,7 +210,7 @@ class _PreparedRun:
     model: PreTrainedModel
     section: PhaseSection
     train: "Dataset"
-    data: TaskData
+    data: build.TaskData
     metric: str
     listener: Listener
     trainer_parts: dict[str, Any]
@@ -256,7 +243,7 @@ def _run(job: _PreparedRun, overwrite: bool) -> RunResult:
     ):
         distributed.check_enough(len(job.train))
         seed = job.settings["run"]["seed"]
-        arguments = training_arguments(job.section, job.folder, steps=job.steps, seed=seed, metric=job.metric)
+        arguments = build.training_arguments(job.section, job.folder, steps=job.steps, seed=seed, metric=job.metric)
         finished, resumed_from = _open_folder(job, overwrite)
         if finished:
             job.tell(job.steps, None)
@@ -397,7 +384,7 @@ def _chance(job: _PreparedRun, result: dict[str, Any]) -> dict[str, Any]:
     if job.data.spec.problem_type != "single_label_classification" or accuracy is None:
         return {}
     examples = len(job.data.validation)
-    chance = float(np.unique(all_labels(job.data.validation), return_counts=True)[1].max() / examples)
+    chance = float(np.unique(build.all_labels(job.data.validation), return_counts=True)[1].max() / examples)
     stuck = callbacks.at_chance(accuracy, chance, examples)
     if stuck and job.steps > FEWEST_STEPS:
         remedy = "" if "init_from" in job.settings["run"] else ", or pretrain first (hf-longseq spt)"
