@@ -71,7 +71,8 @@ def run(argv: list[str]) -> None:
 
 
 def write_answers(path: Path, answers: list[dict[str, Any]]) -> None:
-    """Write predictions whole or not at all: JSON lines as they are, tables with a column per class."""
+    """Write predictions whole or not at all: JSON lines as they are, tables with `probability.NAME`
+    for every class and lists as JSON."""
     from hf_longseq.training.run_folder import write_whole
 
     if path.suffix.lower() in (".jsonl", ".json"):
@@ -79,16 +80,6 @@ def write_answers(path: Path, answers: list[dict[str, Any]]) -> None:
         return
     import pandas as pd
 
-    table = pd.DataFrame([_flat(answer) for answer in answers])
+    table = pd.json_normalize(answers).rename(columns=lambda name: name.replace("probabilities.", "probability.", 1))
+    table = table.map(lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell)
     write_whole(path, table.to_csv(index=False) if path.suffix.lower() == ".csv" else table.to_parquet(index=False))
-
-
-def _flat(answer: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table: `probability.NAME` for every class, lists as JSON."""
-    row = {}
-    for name, value in answer.items():
-        if name == "probabilities":
-            row |= {f"probability.{label}": number for label, number in value.items()}
-        else:
-            row[name] = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
-    return row

@@ -6,7 +6,7 @@ import datasets
 import evaluate
 import numpy as np
 
-from hf_longseq.metrics.spans import Tags, count_spans, encode, position_scores, span_scores
+from hf_longseq.metrics import spans
 
 NUMBER, WHOLE = datasets.Value("float64"), datasets.Value("int64")
 NAMES = datasets.List(datasets.Value("string"))  # one a position
@@ -45,42 +45,37 @@ class MultiLabelF1(_Metric):
 
     def _compute(self, predictions, references):
         predictions, references = np.asarray(predictions), np.asarray(references)
-        hits = (predictions * references).sum(0)
-        decided = predictions.sum(0) + references.sum(0)
-        # A label that neither occurs nor is predicted has no F1 (0/0): it counts as 0, as in scikit-learn.
-        macro = np.divide(2 * hits, decided, out=np.zeros(len(hits)), where=decided > 0).mean()
-        micro = 2 * hits.sum() / decided.sum() if decided.sum() else 0.0
-        return {"f1": float(macro), "f1_micro": float(micro)}
+        return spans.label_scores((predictions * references).sum(0), predictions.sum(0) + references.sum(0))
 
 
 class _Regression(_Metric):
     predictions = references = NUMBER
     inputs = "predictions and references: real numbers"
+    key: str
+
+    def _compute(self, predictions, references):
+        references = np.asarray(references, dtype=np.float64)
+        error = np.asarray(predictions, dtype=np.float64) - references
+        sums = (error**2).sum(), np.abs(error).sum(), references.sum(), (references**2).sum()
+        return {self.key: spans.error_scores(len(error), *sums)[self.key]}
 
 
 class MAE(_Regression):
     """Mean absolute error over the whole split."""
 
-    def _compute(self, predictions, references):
-        return {"mae": float(np.mean(np.abs(np.asarray(predictions) - np.asarray(references))))}
+    key = "mae"
 
 
 class RMSE(_Regression):
     """Root of the mean squared error over the whole split."""
 
-    def _compute(self, predictions, references):
-        return {"rmse": float(np.sqrt(np.mean((np.asarray(predictions) - np.asarray(references)) ** 2)))}
+    key = "rmse"
 
 
 class R2(_Regression):
     """Share of the variance explained, over the whole split."""
 
-    def _compute(self, predictions, references):
-        predictions, references = np.asarray(predictions), np.asarray(references)
-        residual = np.sum((references - predictions) ** 2)
-        total = np.sum((references - references.mean()) ** 2)
-        # Constant references have no variance to explain: by the usual convention 1 if hit exactly, else 0.
-        return {"r2": float(1 - residual / total) if total > 0 else float(residual == 0)}
+    key = "r2"
 
 
 class _Masked(_Metric):
@@ -113,10 +108,12 @@ class SpanF1(_Metric):
     inputs = 'predictions and references: lists of labels, one a position, such as "O" or "B-gene"'
 
     def _compute(self, predictions, references):
-        names, (predicted, true) = encode((predictions, references))
-        tags = Tags.of(names)
+        names, (predicted, true) = spans.encode((predictions, references))
+        tags = spans.Tags.of(names)
         empty = np.zeros((len(tags.kinds), 3), np.int64)
-        return span_scores(sum((count_spans(*pair, tags) for pair in zip(predicted, true, strict=True)), empty))
+        return spans.span_scores(
+            sum((spans.count_spans(*pair, tags) for pair in zip(predicted, true, strict=True)), empty)
+        )
 
 
 class TokenScores(_Metric):
@@ -126,7 +123,7 @@ class TokenScores(_Metric):
     inputs = 'predictions and references: lists of labels, one a position, such as "O" or "gene"'
 
     def _compute(self, predictions, references):
-        names, (predicted, true) = encode((predictions, references))
+        names, (predicted, true) = spans.encode((predictions, references))
         pairs = np.concatenate(true) * len(names) + np.concatenate(predicted)
         confusion = np.bincount(pairs, minlength=len(names) ** 2).reshape(len(names), -1)
-        return position_scores(confusion, names)
+        return spans.position_scores(confusion, names)

@@ -105,6 +105,27 @@ def position_scores(confusion_KK: np.ndarray, names: tuple[str, ...]) -> dict[st
     }
 
 
+def label_scores(hits: np.ndarray, decided: np.ndarray) -> dict[str, float]:
+    """F1 from the right decisions for each label, and the predicted and true ones together.
+
+    A label that neither occurs nor is predicted has no F1 (0/0): it counts as 0, as in scikit-learn.
+    """
+    macro = np.divide(2 * hits, decided, out=np.zeros(len(hits)), where=decided > 0).mean()
+    return {"f1": float(macro), "f1_micro": float(2 * hits.sum() / decided.sum()) if decided.sum() else 0.0}
+
+
+def error_scores(count: float, squared: float, absolute: float, total: float, squares: float) -> dict[str, float]:
+    """Scores of numbers from how many there are, and sums of squared and absolute errors, of targets and of squares.
+
+    Constant targets have no variance to explain: by the usual convention R2 is 1 if all are hit exactly, else 0.
+    """
+    if not count:
+        return {"rmse": 0.0, "mae": 0.0, "r2": 0.0}
+    spread = squares - total**2 / count
+    r2 = 1 - squared / spread if spread > 1e-12 * squares else squared == 0
+    return {"rmse": float(np.sqrt(squared / count)), "mae": float(absolute / count), "r2": float(r2)}
+
+
 def encode(sequences: tuple[list[list[str]], ...]) -> tuple[tuple[str, ...], list[list[np.ndarray]]]:
     """Names of all classes in lists of sequences of names, and the sequences as arrays of class ids (L,).
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from hf_longseq.metrics.spans import Tags, count_spans, position_scores, span_scores
+from hf_longseq.metrics.spans import Tags, count_spans, error_scores, label_scores, position_scores, span_scores
 from hf_longseq.models.longseq_losses import IGNORE_INDEX
 from hf_longseq.training.eval_metrics import SplitMetrics, first_output
 
@@ -80,16 +80,8 @@ class TokenMetrics(SplitMetrics):
             return position_scores(confusion, self.names) | span_scores(spans)
         if self.problem_type == "multi_label_classification":
             hits, given, true = counts.reshape(3, -1)
-            f1 = np.divide(2 * hits, given + true, out=np.zeros(len(hits)), where=given + true > 0)
-            decided = (given + true).sum()
-            return {"f1": float(f1.mean()), "f1_micro": float(2 * hits.sum() / decided) if decided else 0.0}
-        squared, absolute, total, squares = counts
-        spread = squares - total**2 / max(scored, 1)
-        return {
-            "rmse": float(np.sqrt(squared / max(scored, 1))),
-            "mae": float(absolute / max(scored, 1)),
-            "r2": float(1 - squared / spread) if spread > 0 else 0.0,
-        }
+            return label_scores(hits, given + true)
+        return error_scores(scored, *counts)
 
 
 def _sum(entries: torch.Tensor, dims: tuple[int, ...] | None = None) -> torch.Tensor:
