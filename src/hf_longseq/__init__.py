@@ -49,18 +49,15 @@ _HOME = {
 __all__ = ["ARCHITECTURES", "__version__", *_HOME]
 
 
-def imports_on_demand(package: str, home: dict[str, str]):
-    """A `__getattr__` for a package: it imports the module of a name in `home` when the name is first asked for."""
-
-    def get(name: str):
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
-
-    return get
+def import_on_demand(package: str, home: dict[str, str], name: str):
+    """What a package gives for a name that is first asked for, from the module in `home` that it lives in."""
+    if name not in home:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
 
 
-__getattr__ = imports_on_demand(__name__, _HOME)
+def __getattr__(name: str):
+    return import_on_demand(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

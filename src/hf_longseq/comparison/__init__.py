@@ -6,7 +6,10 @@ Start reading at `execute.py` (`compare` and `spt`), then `plan.py` (which runs)
 `results.json`), `dataframe.py` (results as tables of pandas) and `write.py` (the report).
 """
 
-from hf_longseq import imports_on_demand
+from hf_longseq import import_on_demand
 
 __all__ = ["compare", "spt"]
-__getattr__ = imports_on_demand(__name__, dict.fromkeys(__all__, "execute"))
+
+
+def __getattr__(name: str):
+    return import_on_demand(__name__, dict.fromkeys(__all__, "execute"), name)

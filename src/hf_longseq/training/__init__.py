@@ -5,7 +5,7 @@
 Start reading at `run.py` (a run), then `build.py` (its parts) and `trainer.py` (a step).
 """
 
-from hf_longseq import imports_on_demand
+from hf_longseq import import_on_demand
 
 _HOME = {
     "Recipe": "recipe",
@@ -20,5 +20,8 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME)
-# The parser of the command line needs only the sections of a recipe: torch is imported when training is.
-__getattr__ = imports_on_demand(__name__, _HOME)
+
+
+def __getattr__(name: str):
+    # The parser of the command line needs only the sections of a recipe: torch is imported when training is.
+    return import_on_demand(__name__, _HOME, name)

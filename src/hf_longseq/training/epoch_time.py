@@ -58,7 +58,8 @@ def epoch_times(
         size = batch or recipe.scratch.global_batch_size
         micro = min(size, recipe.scratch.per_device_train_batch_size or size)
         steps = length or spec.max_length
-        examples = None if length else _train_examples(recipe.data.task)
+        listed = TASKS[recipe.data.task].size.split("/")[0].replace(",", "")
+        examples = int(listed) if listed.isdigit() and not length else None
         for precision in precisions:
             torch.manual_seed(0)
             model = build_model(classifier_class(spec), build_config(recipe, spec, classifier=True)).to(device).train()
@@ -112,12 +113,6 @@ def _read(name: str) -> tuple[Recipe, TaskSpec]:
             f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
         )
     return recipe, spec
-
-
-def _train_examples(task: str) -> int | None:
-    """Training examples of a task at its full size, as its listing says."""
-    number = TASKS[task].size.split("/")[0].replace(",", "")
-    return int(number) if number.isdigit() else None
 
 
 def _random_batch(spec: TaskSpec, batch: int, length: int, device: str) -> dict[str, torch.Tensor]:

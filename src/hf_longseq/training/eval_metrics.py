@@ -70,7 +70,11 @@ class DenoisingMetrics(SplitMetrics):
         else:
             right = logits.argmax(-1) == labels
             # One example at a time: the float32 copy of the logits is the largest tensor of an evaluation.
-            loss = torch.stack([_cross_entropy(one, target) for one, target in zip(logits, labels, strict=True)])
+            every = [
+                F.cross_entropy(one.float().flatten(0, -2), target.flatten(), ignore_index=-100, reduction="none")
+                for one, target in zip(logits, labels, strict=True)
+            ]
+            loss = torch.stack(every).view(labels.shape)
         entries = [scored, right & scored, loss.masked_fill(~scored, 0)]
         counts = torch.stack([entry.flatten(1).sum(1, dtype=torch.float64) for entry in entries], dim=1)
         # Both documents of a pair are one example: what is gathered must have one row per example.
@@ -82,11 +86,6 @@ class DenoisingMetrics(SplitMetrics):
         metric = load_metric(name).compute(predictions=column, references=scored)
         loss = float(rows[:, 2].sum() / max(scored.sum(), 1))
         return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
-
-
-def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    flat = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="none")
-    return flat.view(labels.shape)
 
 
 def first_output(logits) -> torch.Tensor:
