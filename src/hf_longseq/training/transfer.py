@@ -17,6 +17,7 @@ direction. Whatever is new starts with the numbers that a model from scratch has
 
 import contextlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -176,31 +177,37 @@ def _open(
 
 def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: set[str], left: set[str]) -> TransferReport:
     """Copy what `given` has loaded into `model`, which may see more than `given` does, and may read other inputs."""
-    own, tensors = model.state_dict(), given.state_dict()
+    tensors = given.state_dict()
     changed: tuple[str, ...] = ()
     if given.config.id2label != model.config.id2label or model.config.problem_type == "regression":
         changed += NEW_PREFIXES
     if _other_inputs(given.config, model.config):
         embedding = given.get_input_embeddings()
         changed += tuple(f"{name}." for name, module in given.named_modules() if module is embedding)
+    read = {name: tensors[name] for name in found if not name.startswith(changed)}
+    return _copy(model, read, {*left, *found})
+
+
+def _copy(model: PreTrainedModel, given: dict[str, torch.Tensor], names: Iterable[str]) -> TransferReport:
+    """Copy tensors into those of the same names of a model; of all `names`, those that are left over are dropped."""
+    own = model.state_dict()
     loaded, forward, used = [], [], set()
     for name, tensor in own.items():
         # a reverse trunk of its own starts from the weights of the forward one
-        source = name if name in tensors else name.replace("model.backbone_reverse.", "model.backbone.", 1)
-        if source not in found or source.startswith(changed):
+        source = name if name in given else name.replace("model.backbone_reverse.", "model.backbone.", 1)
+        if source not in given:
             continue
-        if tensor.shape == tensors[source].shape:
-            tensor.copy_(tensors[source])
+        if tensor.shape == given[source].shape:
+            tensor.copy_(given[source])
             loaded.append(name)
         elif name.rsplit(".", 1)[-1] in PER_DIRECTION:
-            tensor[: len(tensors[source])].copy_(tensors[source])
+            tensor[: len(given[source])].copy_(given[source])
             forward.append(name)
         else:
             continue
         used.add(source)
     new = own.keys() - {*loaded, *forward}
-    dropped = {*left, *found} - used
-    return TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
+    return TransferReport(*(tuple(sorted(some)) for some in (loaded, new, {*names} - used, forward)))
 
 
 def _other_inputs(old: PreTrainedConfig, new: PreTrainedConfig) -> bool:
@@ -269,16 +276,7 @@ def take_trunk(
         key = (lacks or holds or sorted(other))[0]
         what = "lacks" if lacks else "also holds" if holds else "has in another shape"
         raise HfLongSeqError(f"{where} {what} {key}, so it does not fit this model: use the same model section.")
-    loaded = {f"{name}.{key}": given[key] for key in own if key in given}
-    # a trunk that reads both ways with separate weights starts from the same ones in both directions
-    loaded |= {f"{name}_reverse.{key}": tensor for key, tensor in given.items()}
-    tensors = model.state_dict()
-    loaded = {key: tensor for key, tensor in loaded.items() if key in tensors}
-    with torch.no_grad():
-        for key, tensor in loaded.items():
-            tensors[key].copy_(tensor)
-    new_tensors, dropped = tensors.keys() - loaded.keys(), [*unexpected, *left]
-    return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new_tensors, dropped)))
+    return base, _copy(model, {f"{name}.{key}": tensor for key, tensor in given.items()}, [*unexpected, *left])
 
 
 def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrainedConfig) -> None:
