@@ -46,16 +46,9 @@ def run(argv: list[str], command: str = "compare") -> None:
     task = options.recipe or overrides.get("data", {}).get("task")
     print(f"hf-longseq {__version__}: {command} on {task}, into {options.output_dir}", file=sys.stderr)
     with ProgressBar() as bar:
-        comparison = (compare if command == "compare" else spt)(
-            options.recipe,
-            options.output_dir,
-            **arguments,
-            overrides=overrides,
-            tiny=options.tiny,
-            jobs=options.jobs,
-            overwrite=options.overwrite,
-            listener=bar,
-        )
+        arguments |= {name: getattr(options, name) for name in ("tiny", "jobs", "overwrite")}
+        arguments |= {"overrides": overrides, "listener": bar}
+        comparison = (compare if command == "compare" else spt)(options.recipe, options.output_dir, **arguments)
     if not distributed.is_main():
         return
     print(f"\n{comparison.table()}\n")

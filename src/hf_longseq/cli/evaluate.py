@@ -21,11 +21,8 @@ def run(argv: list[str]) -> None:
     from hf_longseq.training.run_folder import write_json
 
     quiet_libraries()
-    scores = {
-        "model": options.model,
-        "split": options.split,
-        **evaluate(options.model, split=options.split, batch_size=options.batch_size),
-    }
+    scores = evaluate(options.model, split=options.split, batch_size=options.batch_size)
+    scores = {"model": options.model, "split": options.split, **scores}
     if options.output_file:
         write_json(options.output_file, scores)
     print(json.dumps(scores, indent=2))

@@ -33,10 +33,7 @@ def run(argv: list[str]) -> None:
     found, clusters = kernels.analyse(
         options.checkpoints,
         [word.strip() for word in options.labels.split(",")] if options.labels else None,
-        task=options.task,
-        length=options.length,
-        examples=options.examples,
-        clusters=options.clusters,
+        **{name: getattr(options, name) for name in ("task", "length", "examples", "clusters")},
     )
     for looked in found:
         print(f"{looked.label}: {looked.arch}, {looked.inputs}", file=sys.stderr)

@@ -53,16 +53,8 @@ def run(argv: list[str]) -> None:
         shown = {"split": options.split or "test", "limit": options.limit or 20}
         print(f"spans in colour: {write_span_page(options.model, options.output_file, **shown)}")
         return
-    answers = predict(
-        options.model,
-        split=options.split,
-        source=options.data,
-        input_column=options.input_column,
-        second_input_column=options.second_input_column,
-        input_file=options.input_file,
-        limit=options.limit,
-        batch_size=options.batch_size,
-    )
+    names = ("split", "input_column", "second_input_column", "input_file", "limit", "batch_size")
+    answers = predict(options.model, source=options.data, **{name: getattr(options, name) for name in names})
     if options.output_file:
         write_answers(Path(options.output_file), answers)
         print(f"{len(answers)} predictions in {options.output_file}")
