@@ -79,17 +79,8 @@ def test_a_finished_folder_is_left_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"version": 2}, {"parameters": {"vocab": 50, "length": 7}}])
-def test_a_folder_with_other_data_is_refused(tmp_path, changes):
-    generate(task(), tmp_path / "a", num_workers=1)
-    with pytest.raises(ValueError, match="choose another folder"):
-        generate(task(**changes), tmp_path / "a", num_workers=1)
+def test_other_data_have_another_folder(tmp_path, changes):
     assert task().folder(tmp_path) != task(**changes).folder(tmp_path)
-
-
-def test_a_folder_with_strange_files_is_refused(tmp_path):
-    (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ValueError, match=r"thesis\.tex"):
-        generate(task(), tmp_path, num_workers=1)
 
 
 def test_a_finished_folder_is_read_by_several_at_a_time_and_an_unfinished_one_written_by_one(tmp_path):
@@ -101,11 +92,11 @@ def test_a_finished_folder_is_read_by_several_at_a_time_and_an_unfinished_one_wr
             generate(task(), tmp_path / "unfinished", num_workers=1)
 
 
-def test_a_lost_file_is_noticed(tmp_path):
+def test_a_lost_file_is_written_again(tmp_path):
     folder = generate(task(), tmp_path / "a", num_workers=1)
+    before = hashes(folder)
     (folder / "test-00001-of-00002.parquet").unlink()
-    with pytest.raises(ValueError, match="lacks 'test-00001"):
-        generate(task(), folder, num_workers=1)
+    assert hashes(generate(task(), folder, num_workers=1)) == before
 
 
 def test_no_example_is_in_two_splits(tmp_path):

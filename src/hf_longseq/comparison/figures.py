@@ -18,7 +18,6 @@ from hf_longseq.comparison.arms import ARMS, GAIN, LOSS, SPARE, arch_label, arm,
 from hf_longseq.comparison.dataframe import Results
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.tables import Row, colour_of, labels_text, metric_text, number
-from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import html
 from hf_longseq.metrics import PERCENT
 
@@ -287,8 +286,6 @@ def _inline_svg(text: str, words: str) -> Markup:
     """An SVG that can stand in a page: no header, no fixed size, colours and font of the page."""
     text = text[text.index("<svg") :]
     found = re.search(r'width="([\d.]+)pt" height="[\d.]+pt" viewBox="([^"]+)"', text)
-    if found is None:
-        raise HfLongSeqError("matplotlib wrote an SVG without a size: install a version from 3.8 on.")
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{found[2]}" '
         f'style="max-width:{float(found[1]) * 1.6:.0f}px" role="img" aria-label="{html(words)}">'

@@ -95,11 +95,10 @@ class GeneratedTask:
 
 
 def generate(task: GeneratedTask, folder: str | Path, num_workers: int | None = None) -> Path:
-    """Write the task's files into a folder, or finish what an interrupted run began; a finished folder is left as it
-    is.
+    """Write the task's files into its folder, or finish what an interrupted run began; a whole set is left as it is.
 
-    Any number of processes (all cores by default) gives the same files. A folder that holds other data, or is being
-    written by another process, raises.
+    Any number of processes (all cores by default) gives the same files. While another process writes there, this
+    raises.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,22 +137,10 @@ def read_folder(folder: Path, splits: Sequence[str] | dict, cache_dir: str | Pat
 
 
 def _is_finished(task: GeneratedTask, folder: Path) -> bool:
-    """Whether the folder holds the whole set; raises if it holds something else."""
-    if not (folder / MANIFEST).exists():
-        others = [entry.name for entry in folder.iterdir() if entry.name != ".lock" and ".tmp-" not in entry.name]
-        if others:
-            raise HfLongSeqError(f"{folder} holds {others[0]!r} but no {MANIFEST}: choose an empty folder.")
-        return False
-    manifest = json.loads((folder / MANIFEST).read_text())
-    for key, value in task.description().items():
-        if manifest.get(key) != value:
-            raise HfLongSeqError(
-                f"{folder} holds data with {key}={manifest.get(key)!r}, not {value!r}: choose another folder."
-            )
-    missing = next((name for name in task.file_ranges if not (folder / name).exists()), None)
-    if manifest["complete"] and missing is not None:
-        raise HfLongSeqError(f"{folder} lacks {missing!r}, a part of the set: delete the folder and generate again.")
-    return manifest["complete"]
+    """Whether the whole set is there; that it is this one is said by the name of its folder."""
+    manifest = folder / MANIFEST
+    complete = manifest.exists() and json.loads(manifest.read_text())["complete"]
+    return complete and all((folder / name).exists() for name in task.file_ranges)
 
 
 def _write_manifest(task: GeneratedTask, folder: Path, complete: bool) -> None:
