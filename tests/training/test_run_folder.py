@@ -36,8 +36,6 @@ def test_a_folder_with_foreign_files_is_never_touched(tmp_path):
         with pytest.raises(HfLongSeqError, match="no run"):
             run_folder.claim_folder(tmp_path, SETTINGS, overwrite=overwrite)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-    with pytest.raises(HfLongSeqError, match="is a file"):
-        run_folder.claim_folder(tmp_path / "thesis.tex", SETTINGS)
 
 
 def test_a_torn_record_is_named_and_nothing_is_touched(tmp_path):

@@ -177,8 +177,6 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
         "new" (start), "resume" (the same run, unfinished) or "finished" (the same run, complete).
     """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
     found = read_resolved(folder)
     if found is not None and not overwrite:
         difference = first_difference(found, settings)
