@@ -50,20 +50,11 @@ def evaluate(
     else:
         network = run_folder.open_model(build.classifier_class(data.spec), model)
         collator, metrics = build.classification_parts(data.spec, getattr(network.config, "label_scale", None))
+    section = replace(section, per_device_eval_batch_size=batch_size, report_to="none")
+    rows = _split(data, split, phase)
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = LongSeqTrainer(
-            model=network,
-            args=build.training_arguments(
-                replace(section, per_device_eval_batch_size=batch_size, report_to="none"),
-                Path(scratch),
-                steps=1,
-                seed=seed,
-                metric="loss",
-            ),
-            data_collator=collator,
-            eval_dataset=_split(data, split, phase),
-            eval_metrics=metrics,
-        )
+        arguments = build.training_arguments(section, Path(scratch), steps=1, seed=seed, metric="loss")
+        trainer = LongSeqTrainer(network, arguments, collator, eval_dataset=rows, eval_metrics=metrics)
         trainer.remove_callback(PrinterCallback)
         return metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
 
