@@ -11,24 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+import transformers
 from datasets import concatenate_datasets
 from huggingface_hub.errors import StrictDataclassError
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedConfig,
-    TrainingArguments,
-)
 
-from hf_longseq.data.collators import (
-    IGNORE,
-    DataCollatorForCausalDenoising,
-    DataCollatorForMaskedDenoising,
-    DataCollatorWithLongPadding,
-)
+from hf_longseq.data import collators
 from hf_longseq.data.task import TaskSpec, limit_examples, load_task
 from hf_longseq.data.unlabelled import INPUTS, read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError, explained
@@ -143,7 +130,7 @@ def all_labels(dataset: "Dataset") -> np.ndarray:
     return np.concatenate([row for rows in batches for row in (rows if rows[0].ndim else [rows])])
 
 
-def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> PreTrainedConfig:
+def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool = False) -> transformers.PreTrainedConfig:
     """The configuration of a phase: the recipe's fields, and what the task and the objective determine.
 
     `classifier` is for fine-tuning; pretraining with the causal objective looks back only.
@@ -202,12 +189,12 @@ def num_levels(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> int | N
 def pretraining_class(settings: PretrainSection | SPTConfig, spec: TaskSpec) -> type:
     """The Auto class whose head fits the inputs and the objective; a next-token head is for models that look back."""
     if spec.modality == "values":
-        return AutoModelForPreTraining
+        return transformers.AutoModelForPreTraining
     looks_back = settings.objective == "causal" and not settings.both_directions
-    return AutoModelForCausalLM if looks_back else AutoModelForMaskedLM
+    return transformers.AutoModelForCausalLM if looks_back else transformers.AutoModelForMaskedLM
 
 
-def build_model(auto_class: type, config: PreTrainedConfig):
+def build_model(auto_class: type, config: transformers.PreTrainedConfig):
     """A freshly initialised model, with errors of its constructor as one sentence."""
     with explained("the model section does not work", ValueError):
         return auto_class.from_config(config)
@@ -219,11 +206,11 @@ def denoising_parts(settings: PretrainSection | SPTConfig, spec: TaskSpec, seed:
     documents = 2 if spec.pair else 1
     if settings.objective == "causal":
         both = settings.both_directions  # labels stand where they are predicted, in two batches
-        collator = DataCollatorForCausalDenoising.from_task(spec, **levels, both_directions=both)
+        collator = collators.DataCollatorForCausalDenoising.from_task(spec, **levels, both_directions=both)
         return collator, collator, DenoisingMetrics(causal=not both, documents=2 * documents if both else documents)
     masking = {**levels, "mask_ratio": settings.mask_ratio or spec.mask_ratio, "span_length": settings.span_length}
-    training = DataCollatorForMaskedDenoising.from_task(spec, **masking, seed=seed)
-    evaluation = DataCollatorForMaskedDenoising.from_task(
+    training = collators.DataCollatorForMaskedDenoising.from_task(spec, **masking, seed=seed)
+    evaluation = collators.DataCollatorForMaskedDenoising.from_task(
         spec, **masking, seed=EVALUATION_MASK_SEED, deterministic=True
     )
     return training, evaluation, DenoisingMetrics(documents=documents)
@@ -236,7 +223,7 @@ def label_statistics(labelled: "Dataset", spec: TaskSpec) -> dict[str, list[floa
     labels = all_labels(labelled).astype(np.float64)
     labels = labels.reshape(len(labels), -1)
     if spec.per_position:
-        labels = labels[(labels != IGNORE).all(1) & np.isfinite(labels).all(1)]
+        labels = labels[(labels != collators.IGNORE).all(1) & np.isfinite(labels).all(1)]
     if not len(labels) or not np.isfinite(labels).all():
         return {}  # the collator names the row
     std = labels.std(0)
@@ -251,7 +238,7 @@ def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None)
             f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
             f"use one of {', '.join(metrics)} in its TaskSpec."
         )
-    collator = DataCollatorWithLongPadding.from_task(spec)
+    collator = collators.DataCollatorWithLongPadding.from_task(spec)
     if spec.per_position:
         return collator, TokenMetrics(spec.problem_type, spec.labels, label_scale)
     return collator, ClassificationMetrics(spec.problem_type, label_scale=label_scale)
@@ -259,7 +246,7 @@ def classification_parts(spec: TaskSpec, label_scale: list[float] | None = None)
 
 def training_arguments(
     section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str
-) -> TrainingArguments:
+) -> transformers.TrainingArguments:
     """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes."""
     number, asked = distributed.count(), section.per_device_train_batch_size
     micro = asked or section.global_batch_size // number
@@ -307,14 +294,14 @@ def training_arguments(
         "logging_steps": max(1, steps // 100),
         "project": PROJECT,
     }
-    kind = SPTConfig if isinstance(section, PretrainSection) else TrainingArguments
+    kind = SPTConfig if isinstance(section, PretrainSection) else transformers.TrainingArguments
     with explained(f"the {section.section} section does not work", ValueError, TypeError, ImportError):
         return kind(**{**defaults, **settings})
 
 
-CLASSIFIER = AutoModelForSequenceClassification
+CLASSIFIER = transformers.AutoModelForSequenceClassification
 
 
 def classifier_class(spec: TaskSpec) -> type:
     """The Auto class whose head fits the task's labels."""
-    return AutoModelForTokenClassification if spec.per_position else CLASSIFIER
+    return transformers.AutoModelForTokenClassification if spec.per_position else CLASSIFIER
