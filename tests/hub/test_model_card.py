@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
+from safetensors.torch import load_file, save_file
 
 from fresh_process import answer, run_fresh
 from hf_longseq.cli.main import main
@@ -191,7 +192,9 @@ def test_a_check_that_fails_publishes_nothing_and_says_why(runs, tmp_path, monke
 @pytest.mark.slow
 def test_a_folder_that_computes_something_else_is_not_published(built, tmp_path):
     broken = shutil.copytree(built / "classifier", tmp_path / "broken")
-    shutil.copyfile(built / "pretrained" / "model.safetensors", broken / "model.safetensors")
+    tensors = load_file(broken / "model.safetensors")
+    tensors["classifier.out_proj.bias"] = tensors["classifier.out_proj.bias"] + 1
+    save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(HfLongSeqError, match="differs from the source by"):
         check_folder(broken, _open(built / "classifier", "classifier"), "org/classifier")
 

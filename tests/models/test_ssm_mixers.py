@@ -3,7 +3,6 @@
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from transformers import DynamicCache
 
 from golden_files import relative_error
 from hf_longseq.models.configuration_dlr import DLRConfig
@@ -44,17 +43,6 @@ def test_stream_in_uneven_pieces_is_the_whole(kind):
 
 
 @kinds
-@torch.no_grad()
-def test_state_does_not_grow(kind):
-    mixer, config = make_mixer(kind)
-    cache, sizes = RecurrentCache(config), set()
-    for size in (3, 200, 1, 70):
-        mixer(torch.randn(2, size, 8), past_key_values=cache)
-        sizes.add(tuple(cache.layers[0].state.shape))
-    assert sizes == {(2, 8, 16)}
-
-
-@kinds
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_masked_inputs_change_nothing(kind, bidirectional):
     mixer, _ = make_mixer(kind, bidirectional)
@@ -77,15 +65,6 @@ def test_parameters_stay_float32_in_a_bfloat16_model(kind):
     assert {p.dtype for n, p in mixer.named_parameters() if "projection" not in n} == {torch.float32}
     y, _ = mixer(torch.randn(2, 33, 8, dtype=torch.bfloat16))
     assert y.dtype == torch.bfloat16 and y.isfinite().all()
-
-
-@kinds
-def test_autocast_leaves_the_state_space_alone(kind):
-    mixer, _ = make_mixer(kind, bidirectional=True)
-    u = torch.randn(2, 100, 8)
-    with torch.autocast("cpu", torch.bfloat16):
-        y, _ = mixer(u)
-    assert relative_error(y.float(), mixer(u)[0]) < 0.02
 
 
 @kinds
@@ -123,24 +102,6 @@ def test_cache_in_a_bidirectional_layer_is_an_error(kind):
     mixer, config = make_mixer(kind, bidirectional=True)
     with pytest.raises(ValueError, match="bidirectional=False"):
         mixer(torch.randn(1, 4, 8), past_key_values=RecurrentCache(config))
-
-
-@kinds
-def test_cache_of_another_model_is_an_error(kind):
-    mixer, _ = make_mixer(kind)
-    with pytest.raises(ValueError, match="DynamicCache"):
-        mixer(torch.randn(1, 4, 8), past_key_values=DynamicCache())
-
-
-@kinds
-@pytest.mark.parametrize("length", [1, 5])
-@torch.no_grad()
-def test_cache_of_another_batch_size_is_an_error(kind, length):
-    mixer, config = make_mixer(kind)
-    cache = RecurrentCache(config)
-    mixer(torch.randn(2, 4, 8), past_key_values=cache)
-    with pytest.raises(ValueError, match=r"\(2, 8, 16\).*\(3, 8, 16\)"):
-        mixer(torch.randn(3, length, 8), past_key_values=cache)
 
 
 @pytest.mark.parametrize(
