@@ -28,19 +28,12 @@ from typing import Any
 
 import torch
 
+from hf_longseq.comparison import settings
 from hf_longseq.comparison.claims import POLL_SECONDS, Claims
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
 from hf_longseq.comparison.plan import Axes, Choices, Planner, Run, check_settings
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
-from hf_longseq.comparison.settings import (
-    admit_extension,
-    base_recipes,
-    earlier_names,
-    recipe_loader,
-    run_section,
-    settings_of,
-)
 from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.workers import run_in_processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
@@ -129,7 +122,7 @@ def compare(
         raise HfLongSeqError(
             f"jobs is {jobs} in {distributed.count()} processes that train one model together: give one or the other."
         )
-    load, named = recipe_loader(source, overrides, tiny)
+    load, named = settings.recipe_loader(source, overrides, tiny)
     axes = Axes(
         tuple(archs or named),
         tuple(inits),
@@ -140,28 +133,28 @@ def compare(
     )
     distributed.join()
     output_dir = Path(output_dir)
-    bases = base_recipes(axes, load)
+    bases = settings.base_recipes(axes, load)
     check_settings(axes, load)
     data = DataCache()
-    names = {} if overwrite else distributed.by_main(lambda: earlier_names(output_dir))
+    names = {} if overwrite else distributed.by_main(lambda: settings.earlier_names(output_dir))
     section = next(iter(bases.values())).data
     whole = len(distributed.main_first(lambda: load_task(section.task, **section.options))[0]["train"])
     planner = Planner(axes, load, data.count, whole, names, data.flops)
     runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
     check_models(runs, data)
     spec = data.load(runs[0].recipe.data).spec
-    settings = {**settings_of(bases), "run": run_section(axes)}
+    resolved = {**settings.settings_of(bases), "run": settings.run_section(axes)}
 
     def open_folder() -> None:
         others = claims.others()
-        if others and (overwrite or run_folder.first_difference(run_folder.read_resolved(output_dir), settings)):
+        if others and (overwrite or run_folder.first_difference(run_folder.read_resolved(output_dir), resolved)):
             raise HfLongSeqError(
                 f"output_dir {output_dir} is in use by another command ({others[0]}): give the same settings to join "
                 "it, let it end, or choose another output_dir."
             )
         if not overwrite:
-            admit_extension(output_dir, settings, bases)
-        run_folder.claim_folder(output_dir, settings, overwrite, finished=RESULTS)
+            settings.admit_extension(output_dir, resolved, bases)
+        run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
 
     told = _tables_once(listener) if distributed.is_main() else silent
     with Claims(output_dir) if distributed.is_main() else contextlib.nullcontext() as claims:

@@ -19,12 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from transformers import (
-    PreTrainedModel,
-    TrainerCallback,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import PreTrainedModel, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
