@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from hf_longseq.comparison.execute import compare, recipe_loader
+from hf_longseq.comparison.execute import compare
+from hf_longseq.comparison.settings import recipe_loader
 from hf_longseq.comparison.write import report_comparison
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import checkpoints, finetune
