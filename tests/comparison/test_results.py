@@ -45,6 +45,14 @@ def test_of_an_error_the_smallest_is_best(tmp_path):
     assert results["rows"][0]["grid"] == {"lr": 0.2}
 
 
+def test_the_unit_of_the_targets_stands_in_the_results_and_over_the_table(tmp_path):
+    plan(tmp_path, "rmse", a=({}, 0, 2.0, 2.0))
+    path = tmp_path / "runs" / "a" / "metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"unit": "beats per minute"}))
+    assert collect(tmp_path)["unit"] == "beats per minute"
+    assert "test rmse, beats per minute (smaller is better)" in results_text(tmp_path)
+
+
 def test_of_equal_points_the_lower_validation_loss_is_best(tmp_path):
     results = collect(plan(tmp_path, a=({"lr": 0.1}, 0, 0.7, 0.6, 0.9), b=({"lr": 0.2}, 0, 0.7, 0.8, 0.5)))
     assert results["rows"][0]["grid"] == {"lr": 0.2}

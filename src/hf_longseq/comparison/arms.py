@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 
-class Arm(NamedTuple):
+class ArmStyle(NamedTuple):
     """How an arm looks: heading of a column, name in a legend, colour on light and dark paper, marker."""
 
     heading: str
@@ -21,10 +21,10 @@ class Arm(NamedTuple):
 
 
 ARMS = {
-    "scratch": Arm("scratch", "from scratch", ("#6e7781", "#a3adba"), "o"),
-    "scratch-tied": Arm("equal budget", "from scratch, equal budget", ("#bf6a02", "#f0a44b"), "D"),
-    "spt-masked": Arm("masked", "self-pretrained, masked", ("#0b63b8", "#5fb0ff"), "o"),
-    "spt-causal": Arm("causal", "self-pretrained, causal", ("#8a3fb0", "#c893ec"), "^"),
+    "scratch": ArmStyle("scratch", "from scratch", ("#6e7781", "#a3adba"), "o"),
+    "scratch-tied": ArmStyle("equal budget", "from scratch, equal budget", ("#bf6a02", "#f0a44b"), "D"),
+    "spt-masked": ArmStyle("masked", "self-pretrained, masked", ("#0b63b8", "#5fb0ff"), "o"),
+    "spt-causal": ArmStyle("causal", "self-pretrained, causal", ("#8a3fb0", "#c893ec"), "^"),
 }
 SPARE = ("#12806a", "#4fcbb0"), ("#8a6d00", "#d8b93c"), ("#4d6a8f", "#93b4dd"), ("#5b4a3f", "#c2a892")
 GAIN, LOSS = ("#1a7f37", "#56d364"), ("#b3261e", "#ff8a80")
@@ -58,7 +58,7 @@ def is_tied(init: str) -> bool:
     return split_name(init)[0] == "scratch-tied"
 
 
-def arm(init: str, among: Iterable[str] = ()) -> Arm:
+def arm(init: str, among: Iterable[str] = ()) -> ArmStyle:
     """How an arm is named and drawn; unknown ones take a spare colour by their place among the others."""
     plain, settings = split_name(init)
     words = settings_text(settings)
@@ -69,7 +69,7 @@ def arm(init: str, among: Iterable[str] = ()) -> Arm:
     name = plain.removeprefix("spt-").replace("-", " ")
     place = others.index(plain) % len(SPARE)
     label = name if from_scratch(plain) else f"self-pretrained, {name}".removesuffix(", spt")
-    return Arm(name, f"{label}, {words}" if words else label, SPARE[place], "sPXv"[place])
+    return ArmStyle(name, f"{label}, {words}" if words else label, SPARE[place], "sPXv"[place])
 
 
 def arch_label(arch: str) -> str:

@@ -52,6 +52,7 @@ def collect(output_dir: str | os.PathLike, *, write: bool = False) -> dict[str, 
     results = {
         "task": plan["task"],
         "metric": plan["metric"],
+        "unit": next((metrics["unit"] for metrics in found.metrics.values() if metrics and "unit" in metrics), None),
         "note": found.note(),
         "rows": [row for group in found.groups() if (row := found.row(group))],
         "candidates": [candidate for group in found.groups() for candidate in found.candidates(group)],
