@@ -9,7 +9,8 @@ every power is the open one minus a Toeplitz product,
     M^r x = d^r x - sum over j < r of s_j d^(r - 1 - j) a
     s = (1 + z g)^-1 s0        g_t = <b, d^t a>        s0_t = <b, d^t x>
 
-so that nothing is formed that is larger than what is asked for.
+so that nothing is formed that is larger than what is asked for. The same holds for rows, row M^r, with <row, d^t a> in
+the place of s0 and b in that of a.
 
 States here are complex pairs side by side, [Re x_1, Im x_1, Re x_2, ...], so that one buffer is read as n complex or
 as N = 2n real numbers. Axes: H channels, R powers, K rows, N state, n = N/2 pairs, D directions; a last axis of 2 is
@@ -25,6 +26,8 @@ from .ssm_step import DiscreteSystem
 BLOCK = 16
 """Repeated products made one after the other before whole blocks of them follow."""
 
+CHANNELS = 64
+"""Channels whose transitions stay in a cache while they are multiplied with again and again."""
 
 FLOOR = 1e-18
 """Numbers of decayed powers below this, where the first are about 1, count as 0: products of two such would be
@@ -72,66 +75,40 @@ def _running_powers(d_Hn: torch.Tensor, count: int) -> torch.Tensor:
     return torch.stack((torch.ones_like(d_Hn), *(d_Hn,) * count), dim=1).cumprod(dim=1)
 
 
-def toeplitz(series_HR: torch.Tensor, delay: int) -> torch.Tensor:
-    """The lower triangle that convolves with a series, later by ``delay``: [r, j] is series[r - j - delay]."""
-    return _hankel(series_HR, delay).flip(1)
+def toeplitz(series: torch.Tensor) -> torch.Tensor:
+    """The lower triangle (..., R, R) that convolves with a series one position later: [r, j] is series[r - 1 - j]."""
+    length = series.shape[-1]
+    return F.pad(series[..., :-1].flip(-1), (0, length)).unfold(-1, length, 1).flip(-2)
 
 
-def _hankel(series_HR: torch.Tensor, delay: int = 0) -> torch.Tensor:
-    """The rows of :func:`toeplitz` from the last to the first, overlapping in memory."""
-    length = series_HR.shape[1]
-    return F.pad(series_HR[:, : length - delay].flip(1), (0, length - 1 + delay)).unfold(1, length, 1)
+def _toeplitz_sums(matrix: torch.Tensor) -> torch.Tensor:
+    """What :func:`toeplitz` passes back to its series: sums along diagonals. Overwrites the matrix."""
+    length = matrix.shape[-1]
+    below = matrix.mul_(matrix.new_ones(length, length).tril(-1)).flatten(-2)
+    # R x R numbers read as rows of R + 1: diagonals become columns, and the upper half of each has been set to 0
+    sums = below[..., :-1].unflatten(-1, (length - 1, length + 1)).sum(-2)
+    return F.pad(sums[..., 2:].flip(-1), (0, 1))
 
 
-def _hankel_sums(matrix_HRR: torch.Tensor, delay: int = 0) -> torch.Tensor:
-    """What :func:`_hankel` passes back to its series."""
-    channels, length, _ = matrix_HRR.shape
-    # rows of 2R numbers read as rows of 2R - 1: each moves one to the right, and antidiagonals become columns
-    skewed = F.pad(matrix_HRR, (0, length)).flatten(1)[:, : length * (2 * length - 1)]
-    sums = skewed.view(channels, length, 2 * length - 1).sum(1)[:, : length - delay]
-    return F.pad(sums.flip(1), (0, delay))
+def _probes(a_HN, b_HN, column_HN, starts_HKN) -> torch.Tensor:
+    """What d^r is multiplied with to give <b, d^r column> and <row, d^r a>: (H, 1 + K, n)."""
+    column = as_complex(b_HN) * as_complex(column_HN).conj()
+    return torch.cat((column[:, None], as_complex(starts_HKN) * as_complex(a_HN).conj()[:, None]), dim=1)
 
 
-def _toeplitz_sums(matrix_HRR: torch.Tensor) -> torch.Tensor:
-    """What :func:`toeplitz` with a delay of 1 passes back to its series."""
-    return _hankel_sums(matrix_HRR.flip(1), 1)
+def _solve(table_HRn: torch.Tensor, probes_HJn: torch.Tensor) -> torch.Tensor:
+    """Signals with feedback, (H, J, R), from those without; the second of these is g itself."""
+    open_HJR = torch.bmm(as_real(probes_HJn), as_real(table_HRn).mT)
+    loop = toeplitz(open_HJR[:, 1])  # its unit diagonal is left to the solver
+    return torch.linalg.solve_triangular(loop.mT, open_HJR, upper=True, left=False, unitriangular=True)
 
 
-def _open_feedback(table_HRn, a_HN, b_HN) -> tuple[torch.Tensor, torch.Tensor]:
-    """d^r a and conj(d)^r b, (H, R, N) each."""
-    injected = table_HRn * as_complex(a_HN)[:, None]
-    return as_real(injected), as_real((table_HRn * as_complex(b_HN).conj()[:, None]).conj_physical())
-
-
-def _probes(a_HN, b_HN, column_HN, rows_HKN) -> torch.Tensor:
-    """What d^r is multiplied with to give <b, d^r a>, <b, d^r column> and <row, d^r a>: (H, 2 + K, n)."""
-    a, b = as_complex(a_HN).conj()[:, None], as_complex(b_HN)[:, None]
-    probes = [b * a, b * as_complex(column_HN)[:, None].conj()]
-    if rows_HKN is not None:
-        probes.append(as_complex(rows_HKN) * a)
-    return torch.cat(probes, dim=1)
-
-
-def _solve(table_HRn: torch.Tensor, probes_HKn: torch.Tensor) -> torch.Tensor:
-    """Signals with feedback, (H, R, 2 + K), from those without."""
-    open_HRK = torch.bmm(as_real(table_HRn), as_real(probes_HKn).transpose(1, 2))
-    loop, right = _loop(open_HRK[..., 0]), open_HRK.clone()
-    right[..., 0] = 0
-    right[:, 0, 0] = 1
-    return torch.linalg.solve_triangular(loop, right, upper=False, unitriangular=True)
-
-
-def _solve_backward(table_HRn, probes_HKn, signals_HRK, grad_HRK) -> torch.Tensor:
-    """Gradient of the signals without feedback; in the place of the impulse stands that of g."""
-    g_HR = torch.bmm(as_real(table_HRn), as_real(probes_HKn[:, :1]).transpose(1, 2))[..., 0]
-    grad = torch.linalg.solve_triangular(_loop(g_HR).mT, grad_HRK, upper=True, unitriangular=True).contiguous()
-    grad[..., 0] = _toeplitz_sums(torch.bmm(grad, signals_HRK.transpose(1, 2))).neg_()
+def _solve_backward(table_HRn, probes_HJn, signals_HJR, grad_HJR) -> torch.Tensor:
+    """Gradient of the signals without feedback."""
+    loop = toeplitz(torch.bmm(as_real(probes_HJn[:, 1:2]), as_real(table_HRn).mT)[:, 0])
+    grad = torch.linalg.solve_triangular(loop, grad_HJR, upper=False, left=False, unitriangular=True).contiguous()
+    grad[:, 1] -= _toeplitz_sums(torch.bmm(grad.mT, signals_HJR))
     return grad
-
-
-def _loop(g_HR: torch.Tensor) -> torch.Tensor:
-    """1 + z g as a matrix; its unit diagonal is left to the solver."""
-    return toeplitz(g_HR, 1)
 
 
 def _rotation(diagonal_Hn: torch.Tensor) -> torch.Tensor:
@@ -152,103 +129,111 @@ def _rotation_sums(grad_HNN: torch.Tensor) -> torch.Tensor:
 
 
 class _Powers(torch.autograd.Function):
-    """See :func:`step_powers`. Signals are the solved feedback (H, R, 2 + K): of an impulse, the column, the rows."""
+    """See :func:`step_powers`. b is one more row, for M^R x = d^R x - sum over j of <M*^j b, x> d^(R - 1 - j) a."""
 
     @staticmethod
     def forward(ctx, diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, count):
         table, last_Hn = power_table(diagonal_Hn, count, column_HN.dtype)
         last_Hn = last_Hn.to(table.dtype)
-        columns = as_real(table * as_complex(column_HN)[:, None])
-        rows = None
-        if rows_HKN is not None:
-            rows = as_real(table.conj_physical()[:, None] * as_complex(rows_HKN)[:, :, None])
-        signals = backwards = None
+        columns, starts = as_real(table * as_complex(column_HN)[:, None]), _starts(b_HN, rows_HKN)
+        rows = None if starts is None else as_real(table.conj_physical()[:, None] * as_complex(starts)[:, :, None])
+        signals = None
         if a_HN is None:
             transition = as_real(last_Hn)
         else:
-            injected, returned = _open_feedback(table, a_HN, b_HN)
-            signals = _solve(table, _probes(a_HN, b_HN, column_HN, rows_HKN))
-            columns.baddbmm_(toeplitz(signals[..., 1], 1), injected, alpha=-1)
-            for k in range(signals.shape[2] - 2):
-                rows[:, k] -= torch.bmm(toeplitz(signals[..., 2 + k], 1), returned)
-            backwards = torch.bmm(_hankel(signals[..., 0]), returned)
-            transition = _rotation(last_Hn.conj()).baddbmm_(injected.transpose(1, 2), backwards, alpha=-1)
-        ctx.save_for_backward(diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, table, signals, backwards)
-        return columns, rows, transition
+            injected = as_real(table * as_complex(a_HN)[:, None])
+            signals = _solve(table, _probes(a_HN, b_HN, column_HN, starts))
+            fed_back = toeplitz(signals)
+            columns.baddbmm_(fed_back[:, 0], injected, alpha=-1)
+            shape, rows, returned = rows.shape, rows.flatten(1, 2), rows[:, 0]
+            rows = torch.baddbmm(rows, fed_back[:, 1:].flatten(1, 2), returned, alpha=-1).view(shape)
+            transition = _rotation(last_Hn.conj()).baddbmm_(injected.flip(1).mT, rows[:, 0], alpha=-1)
+        ctx.save_for_backward(diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, table, signals, rows)
+        return columns, None if rows_HKN is None else rows[:, -rows_HKN.shape[1] :], transition
 
     @staticmethod
     @without_autocast
     def backward(ctx, grad_columns, grad_rows, grad_transition):
-        diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, table, signals, backwards = ctx.saved_tensors
-        pull, grad_columns = _Pull(table), grad_columns.contiguous()
-        grad_column = pull.columns(grad_columns, column_HN)
-        grad_starts = None
-        if rows_HKN is not None:
-            pairs = zip(grad_rows.unbind(1), rows_HKN.unbind(1), strict=True)
-            grad_starts = torch.stack([pull.rows(grad, start) for grad, start in pairs], dim=1)
+        diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, table, signals, rows = ctx.saved_tensors
+        pull, grad_columns, starts = _Pull(table), grad_columns.contiguous(), _starts(b_HN, rows_HKN)
         if a_HN is None:
-            pull.last(as_complex(grad_transition))
-            return pull.grad.to(diagonal_Hn.dtype), None, None, grad_column, grad_starts, None
+            grad_column = pull.columns(grad_columns, column_HN)
+            grad_starts = None if starts is None else pull.rows(grad_rows.contiguous(), starts)
+            return pull.total(diagonal_Hn, as_complex(grad_transition)), None, None, grad_column, grad_starts, None
 
-        injected, returned = _open_feedback(table, a_HN, b_HN)
-        pull.last(_rotation_sums(grad_transition).conj())
-        grad_backwards = torch.bmm(injected, grad_transition).neg_()
-        grad_injected = torch.bmm(backwards, grad_transition.transpose(1, 2)).neg_()
-        grad_injected.baddbmm_(toeplitz(signals[..., 1], 1).transpose(1, 2), grad_columns, alpha=-1)
-        grad_returned = torch.bmm(_hankel(signals[..., 0]), grad_backwards)
-        grad_signals = [
-            _hankel_sums(torch.bmm(grad_backwards, returned.transpose(1, 2))),
-            _toeplitz_sums(torch.bmm(grad_columns, injected.transpose(1, 2))).neg_(),
-        ]
-        for k in range(signals.shape[2] - 2):
-            grad_returned.baddbmm_(toeplitz(signals[..., 2 + k], 1).transpose(1, 2), grad_rows[:, k], alpha=-1)
-            grad_signals.append(_toeplitz_sums(torch.bmm(grad_rows[:, k], returned.transpose(1, 2))).neg_())
-        probes = _probes(a_HN, b_HN, column_HN, rows_HKN)
-        grad_open = _solve_backward(table, probes, signals, torch.stack(grad_signals, dim=-1))
-        grad_a = pull.columns(grad_injected, a_HN)
-        grad_b = pull.rows(grad_returned, b_HN)
-        grad_probes = pull.probes(grad_open, probes)
-        a, b, column = as_complex(a_HN), as_complex(b_HN), as_complex(column_HN)
-        grad_b += as_real(grad_probes[:, 0] * a + grad_probes[:, 1] * column)
-        grad_a += as_real(grad_probes[:, 0].conj() * b)
-        grad_column += as_real(grad_probes[:, 1].conj() * b)
+        injected = as_real(table * as_complex(a_HN)[:, None])
+        returned = as_real(pull.conjugate * as_complex(b_HN)[:, None])
+        fed_back, against = toeplitz(signals), grad_transition.neg()
+        grad_injected = torch.bmm(rows[:, 0], against.mT).flip(1)
+        grad_injected.baddbmm_(fed_back[:, 0].mT, grad_columns, alpha=-1)
+        grad_closed = torch.bmm(injected.flip(1), against)[:, None]
         if rows_HKN is not None:
-            grad_starts += as_real(grad_probes[:, 2:] * a[:, None])
-            grad_a += as_real((grad_probes[:, 2:].conj() * as_complex(rows_HKN)).sum(1))
-        return pull.grad.to(diagonal_Hn.dtype), grad_a, grad_b, grad_column, grad_starts, None
+            grad_closed = torch.cat((grad_closed, grad_rows), dim=1)
+        flat = grad_closed.flatten(1, 2)
+        of_columns = _toeplitz_sums(torch.bmm(grad_columns, injected.mT))
+        of_rows = _toeplitz_sums(torch.bmm(flat, returned.mT).view(*grad_closed.shape[:3], -1))
+        probes = _probes(a_HN, b_HN, column_HN, starts)
+        grad_signals = torch.cat((of_columns[:, None], of_rows), dim=1).neg_()
+        grad_probes = pull.probes(_solve_backward(table, probes, signals, grad_signals), probes)
+        grad_closed[:, 0] -= torch.bmm(fed_back[:, 1:].flatten(1, 2).mT, flat)
+
+        grad_column = pull.columns(grad_columns, column_HN)
+        grad_a = pull.columns(grad_injected, a_HN)
+        grad_starts = pull.rows(grad_closed, starts)
+        a, b, column = as_complex(a_HN), as_complex(b_HN), as_complex(column_HN)
+        grad_column += as_real(grad_probes[:, 0].conj() * b)
+        grad_a += as_real((grad_probes[:, 1:].conj() * as_complex(starts)).sum(1))
+        grad_starts += as_real(grad_probes[:, 1:] * a[:, None])
+        grad_b = grad_starts[:, 0] + as_real(grad_probes[:, 0] * column)
+        grad_rows = None if rows_HKN is None else grad_starts[:, 1:]
+        grad_diagonal = pull.total(diagonal_Hn, _rotation_sums(grad_transition).conj())
+        return grad_diagonal, grad_a, grad_b, grad_column, grad_rows, None
+
+
+def _starts(b_HN: torch.Tensor | None, rows_HKN: torch.Tensor | None) -> torch.Tensor | None:
+    """b and the rows, those of them that there are: (H, K, N)."""
+    if b_HN is None:
+        return rows_HKN
+    return b_HN[:, None] if rows_HKN is None else torch.cat((b_HN[:, None], rows_HKN), dim=1)
 
 
 class _Pull:
-    """Passes gradients of powers d^r times something back to that something, and sums up those of d."""
+    """Passes gradients of powers d^r times something back to that something, and sums up those of log d."""
 
     def __init__(self, table_HRn: torch.Tensor):
         self.table, self.conjugate = table_HRn, table_HRn.conj_physical()
-        times = torch.arange(1, table_HRn.shape[1], device=table_HRn.device, dtype=table_HRn.real.dtype)
-        # the derivative of d^r, conjugate, from r = 1
-        self.rate = self.conjugate[:, :-1] * times[:, None]
+        self.times = torch.arange(table_HRn.shape[1], device=table_HRn.device, dtype=table_HRn.real.dtype)
+        self.sums = torch.stack((torch.ones_like(self.times), self.times))
         self.grad = torch.zeros_like(table_HRn[:, 0])
 
     def columns(self, grad_HRN: torch.Tensor, start_HN: torch.Tensor) -> torch.Tensor:
         """Of d^r start: returns the gradient of ``start``."""
-        grad, start = as_complex(grad_HRN), as_complex(start_HN)
-        self.grad += start.conj() * (self.rate * grad[:, 1:]).sum(1)
-        return as_real((self.conjugate * grad).sum(1))
+        plain, weighted = self._sums(as_real(self.conjugate * as_complex(grad_HRN)))
+        self.grad += as_complex(start_HN).conj() * weighted
+        return as_real(plain)
 
-    def rows(self, grad_HRN: torch.Tensor, start_HN: torch.Tensor) -> torch.Tensor:
-        """Of conj(d)^r start."""
-        grad, start = as_complex(grad_HRN.contiguous()).conj_physical(), as_complex(start_HN)
-        self.grad += start * (self.rate * grad[:, 1:]).sum(1)
-        return as_real((self.conjugate * grad).sum(1).conj_physical())
+    def rows(self, grad_HKRN: torch.Tensor, starts_HKN: torch.Tensor) -> torch.Tensor:
+        """Of conj(d)^r starts."""
+        plain, weighted = self._sums(as_real(self.table[:, None] * as_complex(grad_HKRN)))
+        self.grad += (as_complex(starts_HKN) * weighted.conj()).sum(1)
+        return as_real(plain)
 
-    def probes(self, grad_HRK: torch.Tensor, probes_HKn: torch.Tensor) -> torch.Tensor:
-        """Of the real products of all d^r with ``probes``: returns theirs, (H, K, n)."""
-        grad_HKR = grad_HRK.transpose(1, 2)
-        self.grad += (as_complex(torch.bmm(grad_HKR[:, :, 1:], as_real(self.rate))) * probes_HKn).sum(1)
-        return as_complex(torch.bmm(grad_HKR, as_real(self.table)))
+    def _sums(self, terms: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Over r, plain and with the weights r."""
+        return as_complex(self.sums @ terms).unbind(-2)
 
-    def last(self, grad_Hn: torch.Tensor) -> None:
-        """Of d^R."""
-        self.grad += self.table.shape[1] * self.conjugate[:, -1] * grad_Hn
+    def probes(self, grad_HJR: torch.Tensor, probes_HJn: torch.Tensor) -> torch.Tensor:
+        """Of the real products of all d^r with ``probes``: returns theirs, (H, J, n)."""
+        both = torch.cat((grad_HJR, grad_HJR * self.times), dim=1)
+        plain, weighted = as_complex(torch.bmm(both, as_real(self.table))).chunk(2, dim=1)
+        self.grad += (weighted.conj() * probes_HJn).sum(1)
+        return plain
+
+    def total(self, diagonal_Hn: torch.Tensor, grad_last_Hn: torch.Tensor) -> torch.Tensor:
+        """The gradient of d, with that of d^R."""
+        d_Hn = diagonal_Hn.to(self.grad.dtype)
+        last = self.table.shape[1] * self.conjugate[:, -1] * grad_last_Hn
+        return (self.grad / torch.where(d_Hn == 0, 1, d_Hn).conj() + last).to(diagonal_Hn.dtype)
 
 
 def step_powers(
@@ -356,10 +341,19 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
     """
     if length == 0:
         raise ValueError("A kernel of length 0 was asked for: pass a sequence of at least one position.")
-    directions, channels, _ = readout_DHN.shape
     inner = 16 if length <= 512 else 32 if length <= 8192 else 64
     inner = min(inner, 1 << (length - 1).bit_length())
-    outer = -(-length // inner)
+    at_once = CHANNELS if readout_DHN.device.type == "cpu" else readout_DHN.shape[1]
+    readouts = readout_DHN.split(at_once, dim=1)
+    parts = [[None] * len(readouts) if part is None else part.split(at_once) for part in system]
+    groups = zip(zip(*parts, strict=True), readouts, strict=True)
+    taps = [_two_level_taps(DiscreteSystem(*part), rows, inner, -(-length // inner)) for part, rows in groups]
+    return torch.cat(taps, dim=1).flatten(-2)[..., :length]
+
+
+def _two_level_taps(system: DiscreteSystem, readout_DHN: torch.Tensor, inner: int, outer: int) -> torch.Tensor:
+    """(D, H, outer, inner)."""
+    directions, channels, _ = readout_DHN.shape
     columns_HRN, _, transition = step_powers(system, inner, readout_DHN.dtype)
     if system.low_rank_out_Hn is None:
         step_Hn = system.diagonal_Hn
@@ -367,8 +361,6 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
             step_Hn = step_Hn.square()
         step_Hn = step_Hn.conj_physical().repeat(directions, 1)
         rows = _Powers.apply(step_Hn, None, None, side_by_side(readout_DHN).flatten(0, 1), None, outer)[0]
-        rows_DHQN = rows.unflatten(0, (directions, channels))
-        return (rows_DHQN @ columns_HRN.mT).flatten(-2)[..., :length]
+        return rows.unflatten(0, (directions, channels)) @ columns_HRN.mT
     rows_HDN = side_by_side(readout_DHN).transpose(0, 1)
-    taps_HQDR = _RepeatedTaps.apply(rows_HDN, transition, columns_HRN, outer)
-    return taps_HQDR.permute(2, 0, 1, 3).flatten(-2)[..., :length]
+    return _RepeatedTaps.apply(rows_HDN, transition, columns_HRN, outer).permute(2, 0, 1, 3)
