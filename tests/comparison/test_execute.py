@@ -26,7 +26,8 @@ def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(tm
     comparison = spt(raw, tmp_path / "out", seeds=[0, 1], overrides=steps, tiny=True)
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results == comparison.results
-    assert set(results) == {"task", "metric", "note", "rows", "candidates", "failed", "unfinished", "environment"}
+    parts = {"task", "metric", "unit", "note", "rows", "candidates", "failed", "unfinished", "environment"}
+    assert set(results) == parts
     assert results["failed"] == results["unfinished"] == []
     assert [(row["arch"], row["init"]) for row in results["rows"]] == [
         ("s4", init) for init in ("scratch", "spt", "scratch-tied")
