@@ -12,9 +12,10 @@ rule needs no label: a stop codon in frame, at most 90 bases upstream, cannot be
 import argparse
 
 import numpy as np
+from scipy.stats import entropy
 
 from hf_longseq.data.gene_starts import LENGTHS
-from hf_longseq.data.genomes import BASE_ID, BASES
+from hf_longseq.data.genomes import BASE_ID, BASES, COMPLEMENT, Genome, load_genome
 from hf_longseq.data.task import load_task
 
 STOPS = [int(np.array([BASES.index(base) for base in codon]) @ (16, 4, 1)) for codon in ("TAA", "TAG", "TGA")]
@@ -77,6 +78,17 @@ def score(features: dict[str, np.ndarray], targets: dict[str, np.ndarray], label
     return float(right["test"].mean(axis=0)[best])
 
 
+def base_entropies(genome: Genome) -> tuple[float, float]:
+    """Entropy of a base inside genes in nats: by its frequency alone, and given its place in the codon."""
+    counts_3B = np.zeros((3, 4))
+    for first, end, strand in genome.genes:
+        codes = genome.codes[first:end] if strand > 0 else COMPLEMENT[genome.codes[first:end][::-1]]
+        if len(codes) % 3 == 0:
+            counts_3B += [np.bincount(codes[place::3], minlength=5)[:4] for place in range(3)]
+    shares_3B = counts_3B / counts_3B.sum(axis=1, keepdims=True)
+    return float(entropy(shares_3B.mean(axis=0))), float(entropy(shares_3B, axis=1).mean())
+
+
 def main() -> None:
     """Print one row per classifier."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -104,6 +116,8 @@ def main() -> None:
     stops = np.isin(words(upstream, 3, stride=3), STOPS).any(axis=1)
     right = 100 * (stops == (targets["test"] > 0)).mean()
     print(f"{f'stop in frame, {reach} bases upstream':<32}{right:>8.1f} without labels")
+    alone, placed = base_entropies(load_genome(options.genome, options.data_dir))
+    print(f"entropy of a base in genes: {alone:.3f} nats, {placed:.3f} given its place in the codon")
 
 
 if __name__ == "__main__":

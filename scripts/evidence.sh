@@ -33,7 +33,7 @@ run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "
 run_gene-starts-e-coli() {
     mkdir -p runs/examples
     [ -d runs/examples/genomes ] || (cd runs/examples && apt-get download cct-examples && dpkg-deb -x cct-*.deb genomes)
-    "$PYTHON" - <<'END'
+    [ -f runs/examples/bradyrhizobium-128.parquet ] || "$PYTHON" - <<'END'
 from hf_longseq import load_task
 train = load_task("gene-starts", length=128)[0]["train"]
 train.select_columns(["input_ids"]).to_parquet("runs/examples/bradyrhizobium-128.parquet")

@@ -45,3 +45,14 @@ def test_the_command_prints_every_classifier(linear, tmp_path, monkeypatch, caps
     rows = capsys.readouterr().out.splitlines()
     assert [row[:32].strip() for row in rows[1:5]] == list(linear.FEATURES)
     assert "stop in frame, 64 bases upstream" in rows[5]
+    assert rows[6].startswith("entropy of a base in genes: 1.3")
+
+
+def test_the_place_in_a_codon_tells_what_it_tells(linear):
+    """Genes of AAC and of GAC alone, one on each strand: the second and third places hold no surprise."""
+    codes = np.array([0, 0, 1, 2, 0, 1] * 2, np.uint8)
+    codes[6:] = linear.COMPLEMENT[codes[6:][::-1]]
+    genome = linear.Genome("toy", codes, np.array([[0, 6, 1], [6, 12, -1]]), np.array([12]))
+    alone, placed = linear.base_entropies(genome)
+    assert np.isclose(placed, np.log(2) / 3)
+    assert np.isclose(alone, np.log(2) / 2 + np.log(3) / 3 + np.log(6) / 6)

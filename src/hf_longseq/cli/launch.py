@@ -82,7 +82,7 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
 def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) -> None:
     """Run a command in this process of several: the main one shows what it prints, the first to fail says why."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    from hf_longseq.data.generate import end_with_parent
+    from hf_longseq.processes import end_with_parent
     from hf_longseq.training import distributed
 
     if "TORCHELASTIC_RUN_ID" in os.environ:

@@ -226,13 +226,8 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
                 overrides.setdefault(phase, {}).setdefault(name, getattr(options, name))
             overrides.setdefault("scratch", {}).setdefault(name, overrides["finetune"][name])
     # Of several processes the first looks, before it claims the folder itself.
-    folder, begun = Path(options.output_dir), options.resume == "never" and not options.overwrite
-    if begun and os.environ.get("RANK", "0") == "0" and (folder / "resolved.yaml").is_file():
-        if not any((folder / f"{name}.json").is_file() for name in ("metrics", "results")):  # of a run, of several
-            raise HfLongSeqError(
-                f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to resume it, "
-                "add --overwrite to start again, or choose another output_dir."
-            )
+    if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
+        _refuse_unfinished(Path(options.output_dir))
     check_names(options.recipe, overrides)
     return overrides
 
@@ -251,6 +246,16 @@ def check_names(recipe: str | None, overrides: dict) -> None:
     for name in ("data", "pretrain", "finetune", "scratch"):
         given = {key: value for key, value in overrides.get(name, {}).items() if not isinstance(value, dict)}
         build_section(SECTIONS[name], given, name)
+
+
+def _refuse_unfinished(folder: Path) -> None:
+    """Raise if a folder holds a run, or a comparison, that was begun and not finished."""
+    finished = (folder / "metrics.json", folder / "results.json")  # of a run, of a comparison
+    if (folder / "resolved.yaml").is_file() and not any(path.is_file() for path in finished):
+        raise HfLongSeqError(
+            f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to resume it, "
+            "add --overwrite to start again, or choose another output_dir."
+        )
 
 
 def _own_data(options: argparse.Namespace, overrides: dict) -> None:

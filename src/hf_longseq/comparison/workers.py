@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from hf_longseq.data.generate import end_with_parent
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.processes import end_with_parent
 from hf_longseq.training import distributed
 from hf_longseq.training.progress import Listener, quiet_libraries
 

@@ -12,8 +12,6 @@ import json
 import multiprocessing
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -32,6 +30,7 @@ from filelock import FileLock, Timeout
 from hf_longseq.data.columns import Row, as_table
 from hf_longseq.data.task import cache_directory
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.processes import end_with_parent
 
 MANIFEST = "manifest.json"
 MAX_REDRAWS = 1000
@@ -178,18 +177,6 @@ def _write_files(task: GeneratedTask, folder: Path, num_workers: int) -> None:
             finished = (future.result() for future in as_completed([pool.submit(write, name) for name in todo]))
         for name in finished:
             bar.update(sizes[name])
-
-
-def end_with_parent() -> None:
-    """End this process as soon as the one that started it has gone, which a killed one cannot see to itself."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _write_file(task: GeneratedTask, folder: Path, name: str) -> str:

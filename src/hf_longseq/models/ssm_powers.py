@@ -232,6 +232,7 @@ class _Pull:
     def total(self, diagonal_Hn: torch.Tensor, grad_last_Hn: torch.Tensor) -> torch.Tensor:
         """The gradient of d, with that of d^R."""
         d_Hn = diagonal_Hn.to(self.grad.dtype)
+        # through log d, which a mode that forgets everything in one step, d = 0, has not: its d stays as it is
         last = self.table.shape[1] * self.conjugate[:, -1] * grad_last_Hn
         return (self.grad / torch.where(d_Hn == 0, 1, d_Hn).conj() + last).to(diagonal_Hn.dtype)
 

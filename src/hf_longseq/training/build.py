@@ -99,12 +99,12 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
         options = {name: section.options[name] for name in known if name in section.options}
         more.append(read_unlabelled(section.unlabelled, spec, splits["train"], **options))
     alone = section.pretrain_inputs == "unlabelled"
-    if not more and alone:
-        raise HfLongSeqError(
-            f"data.pretrain_inputs is unlabelled, but task {section.task!r} has labels for all its inputs: "
-            "name others by data.unlabelled."
-        )
     if not more:
+        if alone:
+            raise HfLongSeqError(
+                f"data.pretrain_inputs is unlabelled, but task {section.task!r} has labels for all its inputs: "
+                "name others by data.unlabelled."
+            )
         return splits["train"]
     inputs = [name for name in splits["train"].column_names if name in INPUTS]
     unlabelled = concatenate_datasets([rows.select_columns(inputs) for rows in more])
