@@ -115,9 +115,8 @@ def read_file(path: str | None):
 
 
 def predict(name: str, text: str, text_2: str, drawing, sound, share: float, request: gr.Request):
-    """Answer and pictures for the input of the checkpoint's kind; nothing, if another one was opened meanwhile."""
-    session = request.session_hash
-    if OPEN.get(session, name) != name:
+    """Answer and pictures for the input of the checkpoint's kind; nothing, if another one is open."""
+    if OPEN.get(request.session_hash, name) != name:
         # a drawing takes its time to arrive; so this may have been asked before the other checkpoint was opened
         gr.Warning(plain(f"Not asked: {name} is not the checkpoint that is open; press Open to use it."))
         return gr.skip()
@@ -131,8 +130,6 @@ def predict(name: str, text: str, text_2: str, drawing, sound, share: float, req
         title, kernels = reach(checkpoint, raw)
     except (Unusable, ValueError) as error:  # the processors and models say in ValueErrors what they do not take
         raise gr.Error(plain(error)) from error
-    if OPEN.get(session, name) != name:
-        return gr.skip()
     return (
         gr.update(visible=answer.labels is not None, value=answer.labels),
         gr.update(visible=answer.text is not None, value=answer.text),
@@ -219,11 +216,12 @@ def build(default: str) -> gr.Blocks:
         outputs = [labels, said, curves, spans, kernels]
         shown = [summary, text, text_2, file, picture, sound, share, example, button, *outputs]
         inputs = [name, text, text_2, picture, sound, share]
-        # every click counts, in its order, also while one is answered or the first checkpoint is opened
-        button.click(predict, inputs, outputs, api_name="predict", trigger_mode="multiple")
-        opening = [open_button.click, name.submit]
-        gr.on(opening, show_inputs, name, shown, api_name="open", trigger_mode="multiple", concurrency_id="open")
-        page.load(show_first, name, [name, *shown], api_visibility="private", concurrency_id="open")
+        # Every click counts, in its order: one queue for all of them, so that no answer is shown after another
+        # checkpoint was opened.
+        clicks = {"trigger_mode": "multiple", "concurrency_id": "clicks"}
+        button.click(predict, inputs, outputs, api_name="predict", **clicks)
+        gr.on([open_button.click, name.submit], show_inputs, name, shown, api_name="open", **clicks)
+        page.load(show_first, name, [name, *shown], api_visibility="private", concurrency_id="clicks")
         page.unload(close_page)
         example.change(take_example, [name, example], [text, text_2, picture, sound], api_name="example")
         gr.on([text.change, sound.change], ready, [name, text, sound], button, api_visibility="private", queue=False)

@@ -105,8 +105,9 @@ def test_a_visitor_tries_checkpoints_of_every_kind(page, checkpoints, tmp_path):
     page.locator("#predict").click()
     expect(shares).not_to_have_text(of_nothing, use_inner_text=True)
 
-    # a typed text whose holes are filled; the drawing is asked about again, and its answer comes too late to be shown
-    page.locator("#predict").click()
+    # a typed text whose holes are filled; the answer to the drawing, asked for again, goes when the text is opened
+    with page.expect_response("**/queue/join*"):
+        page.locator("#predict").click()
     open_checkpoint(page, checkpoints / "masked")
     expect(page.locator("#summary")).to_contain_text("S4ForMaskedLM")
     expect(page.locator("#predict")).to_be_disabled()  # it waits for an input
