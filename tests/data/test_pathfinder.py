@@ -45,6 +45,7 @@ def test_directions_in_which_the_original_finds_a_place():
     assert make_tables(SETTINGS[32], 1, False).search_allowed.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "count", "compat", "mean", "std", "zeros"),
     [
@@ -73,11 +74,13 @@ def short():
     return draw(16, 600, contour_length=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pictures_of", ["easy", "small", "short"])
 def test_labels_are_balanced(pictures_of, request):
     assert abs(request.getfixturevalue(pictures_of)[1].mean() - 0.5) < 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pictures_of", ["easy", "small", "short"])
 def test_no_shortcut_by_histogram_or_single_pixels(pictures_of, request):
     pictures, labels = request.getfixturevalue(pictures_of)
@@ -92,6 +95,7 @@ def test_no_shortcut_by_histogram_or_single_pixels(pictures_of, request):
         assert abs(accuracy - 0.5) < 0.12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pictures_of", ["small", "short"])
 def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(pictures_of, request):
     pictures, labels = request.getfixturevalue(pictures_of)
@@ -117,6 +121,7 @@ def test_a_picture_depends_on_seed_and_number_alone():
     assert (draw_example(parameters, 4, 5)[0] != several[1]).any()
 
 
+@pytest.mark.slow
 def test_pictures_are_the_same_without_numba(monkeypatch):
     def drawn():
         return [draw(size, 2, contour_length=length)[0].tolist() for size, length in ((16, 3), (32, 6), (128, 6))]
