@@ -84,9 +84,11 @@ def test_a_signal_saves_the_step_under_way_and_the_run_goes_on_from_it(recipe, s
         for name, handler in before.items():
             signal.signal(name, handler)
     assert checkpoints.last_checkpoint(tmp_path / "run").name == f"checkpoint-{at}"
-    steps = []
-    resumed = pretrain(recipe, tmp_path / "run", listener=lambda label, step, total, text: steps.append(step))
-    assert steps[0] == at
+    told = []
+    resumed = pretrain(recipe, tmp_path / "run", listener=lambda label, step, total, text: told.append((step, text)))
+    step, text = told[0]
+    batch, examples = recipe.pretrain.global_batch_size, resumed.metrics["train_examples"]
+    assert step == at and f"9 steps of {batch} of {examples} examples" in text
     weights = (resumed.output_dir / "model.safetensors").read_bytes()
     assert (weights, resumed.metrics["validation"]) == straight(recipe)
 

@@ -312,12 +312,12 @@ class ProgressReport(TrainerCallback):
         self.listener = listener
         self.metric = metric
 
-    def on_train_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, train_dataloader=None, **kwargs):
         if state.is_world_process_zero:
             micro, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
             size = (
                 f"{model.num_parameters():,} parameters, {state.max_steps} steps of "
-                f"{micro * accumulation * args.world_size} examples "
+                f"{micro * accumulation * args.world_size} of {len(train_dataloader.dataset):,} examples "
                 f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
             )
             text = f"{size}\n{parameter_group_table(optimizer.param_groups)}"
