@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datasets import Audio, Dataset, Features, Value
+from datasets import Audio, ClassLabel, Dataset, Features, Value
 
 from hf_longseq.data import byte_text, own_sources
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
@@ -84,8 +84,11 @@ class TestFormats:
     def test_npy_with_labels_beside_it(self, tmp_path):
         np.save(tmp_path / "signals.npy", RNG.normal(size=(20, 9)).astype(np.float32))
         np.save(tmp_path / "y.npy", np.arange(20) % 2)
-        splits, spec = load(tmp_path / "signals.npy", tmp_path, input_column="signals")
+        splits, spec = load(tmp_path / "signals.npy", tmp_path)
         assert spec.num_channels == 1 and splits["train"][0]["input_values"].shape == (9,)
+        assert spec.labels == ("0", "1")
+        np.save(tmp_path / "X.npy", np.zeros((20, 7), np.float32))  # a usual name, but another file was asked for
+        assert load(tmp_path / "signals.npy", tmp_path)[1].max_length == 9
 
     def test_token_ids(self, tmp_path):
         rows = [{"input_ids": RNG.integers(0, 30, 5 + i % 3).tolist() + [29], "label": i % 2} for i in range(20)]
@@ -98,6 +101,41 @@ class TestFormats:
         rows = [(" ".join(str(v) for v in RNG.normal(size=4 + i % 3)), i % 2) for i in range(20)]
         splits, spec = load(write_csv(tmp_path / "a.csv", rows, ("x", "y")), tmp_path, modality="values")
         assert {len(x) for x in splits["train"][:]["input_values"]} == {4, 5, 6} and spec.max_length == 6
+
+    @pytest.mark.parametrize(("name", "modality"), [("input_values", "values"), ("input_ids", "tokens")])
+    def test_a_csv_column_with_the_name_of_the_models_input_holds_numbers(self, name, modality, tmp_path):
+        rows = [(" ".join(str(v) for v in range(i, i + 7 + i % 3)), i % 2) for i in range(40)]
+        splits, spec = load(write_csv(tmp_path / "a.csv", rows, (name, "label")), tmp_path)
+        assert spec.modality == modality and spec.max_length == 9 and name in splits["train"].column_names
+
+    def test_a_class_called_none_is_a_class_and_a_text_called_na_is_a_text(self, tmp_path):
+        rows = [(f"NA{i}" if i else "NA", ("None", "null", "")[i % 3]) for i in range(60)]
+        splits, spec = load(write_csv(tmp_path / "a.csv", rows), tmp_path)
+        assert spec.labels == ("None", "null") and len(splits["unlabelled"]) == 20
+
+    def classes(self, path, names, labels):
+        features = Features({"text": Value("string"), "label": ClassLabel(names=names)})
+        texts = [f"{path.name} {i}" for i in range(len(labels))]
+        Dataset.from_dict({"text": texts, "label": labels}, features=features).to_parquet(path)
+
+    def test_splits_that_number_their_classes_otherwise_are_refused(self, tmp_path):
+        (tmp_path / "two").mkdir()
+        self.classes(tmp_path / "two" / "train.parquet", ["no", "yes"], [0, 1] * 20)
+        self.classes(tmp_path / "two" / "test.parquet", ["yes", "no"], [0, 1] * 20)
+        with pytest.raises(ValueError, match=r"numbers the classes of column 'label' in the order no, yes, but test"):
+            load(tmp_path / "two", tmp_path)
+
+    def test_class_minus_one_of_named_classes_is_no_label(self, tmp_path):
+        self.classes(tmp_path / "a.parquet", ["no", "yes"], [0, 1, -1] * 20)
+        splits, spec = load(tmp_path / "a.parquet", tmp_path)
+        assert spec.labels == ("no", "yes") and len(splits["unlabelled"]) == 20
+
+    def test_the_split_for_training_says_which_column_holds_labels(self, tmp_path):
+        (tmp_path / "two").mkdir()
+        write_csv(tmp_path / "two" / "test.csv", [(f"t{i}",) for i in range(9)], header=("text",))
+        write_csv(tmp_path / "two" / "train.csv", sentences())
+        with pytest.raises(ValueError, match=r"test\.csv has no column 'label'"):
+            load(tmp_path / "two", tmp_path)
 
     def test_a_folder_of_pictures_with_its_own_test_split(self, tmp_path):
         image = pytest.importorskip("PIL.Image")
@@ -193,6 +231,7 @@ BAD = [
     ([("1 nan", i % 2) for i in range(20)], {"modality": "values"}, "holds a missing or infinite value"),
     ([("1 -2", i % 2) for i in range(20)], {"modality": "tokens"}, "no list of token ids"),
     ([(f"t{i}", i % 2) for i in range(20)], {"problem_type": "ranking"}, "problem_type is 'ranking'"),
+    ([(f"t{i}", "inf" if i == 3 else i) for i in range(20)], {"problem_type": "regression"}, "row 4, has label inf"),
 ]
 
 

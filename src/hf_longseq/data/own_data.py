@@ -95,7 +95,7 @@ def load(
         if value is not None and value < 1:
             raise HfLongSeqError(f"data.{name} is {value}: give a number of 1 or more.")
     tables = open_source(data)
-    first = next(iter(tables.values()))
+    first = tables.get("train", next(iter(tables.values())))
     input_column = input_column or usual_name(first, INPUT_NAMES, "input_column")
     label_column = label_column or next((name for name in LABEL_NAMES if name in first.names), None)
     if len(first) == 0:
@@ -138,7 +138,7 @@ def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
 
 
 def modality_of(table: Table, column: str) -> str:
-    """Modality of a column: as the data set states it, else by its first value."""
+    """Modality of a column: as the data set states it, else by its first value, else by its name."""
     stated = table.modality(column)
     if stated:
         return stated
@@ -146,7 +146,9 @@ def modality_of(table: Table, column: str) -> str:
     value = next(present, None)
     if value is None:
         raise HfLongSeqError(f"{table.name}, column {column!r}, is empty: name another --input_column.")
-    return guess_modality(value, f"{table.name}, column {column!r},")
+    found = guess_modality(value, f"{table.name}, column {column!r},")
+    # a csv file holds numbers as text
+    return {"input_values": "values", "input_ids": "tokens"}.get(column, found) if found == "text" else found
 
 
 class _Rows:
@@ -154,6 +156,7 @@ class _Rows:
 
     Attributes:
         source, names: What messages call the data, and each row.
+        class_names: Of every table its name, and the names of its numbered classes or None.
         given_split: Its split, or "all".
         labels, groups: Cells of these columns, or None.
         unlabelled: Where the label is empty.
@@ -165,15 +168,14 @@ class _Rows:
     """
 
     def __init__(self, tables: dict[str, Table], reader: Reader, inputs: tuple, label: str | None, group: str | None):
-        self.reader, self.source = reader, next(iter(tables.values())).name
+        self.reader, self.source = reader, tables.get("train", next(iter(tables.values()))).name
+        self.class_names = [(table.name, table.class_names(label)) for table in tables.values()] if label else []
         self.names = [f"{table.name}, row {i + 1}," for table in tables.values() for i in range(len(table))]
         self.given_split = [split for split, table in tables.items() for _ in range(len(table))]
         self.local = [(table, i) for table in tables.values() for i in range(len(table))]
         self.inputs = {name: {id(t): t.column(name) for t in tables.values()} for name in filter(None, inputs)}
-        self.labels, self.groups = (
-            [value for table in tables.values() for value in table.column(name)] if name else None
-            for name in (label, group)
-        )
+        self.labels = [cell for table in tables.values() for cell in table.labels(label)] if label else None
+        self.groups = [cell for table in tables.values() for cell in table.column(group)] if group else None
         self.unlabelled = np.array([_is_absent(value) for value in self.labels or ()], dtype=bool)
         self.targets, self.classes = np.zeros(len(self), np.float32), ()
         self.sequences: LabelSequences | None = None
@@ -212,7 +214,14 @@ class _Rows:
             raise HfLongSeqError(
                 f"No row of {self.source} has a label: fill in some, or leave the label column out to pretrain."
             )
-        class_names = self.local[0][0].class_names(column)
+        stated = [(table, names) for table, names in self.class_names if names]
+        first, class_names = stated[0] if stated else (None, None)
+        for table, names in stated:
+            if names != class_names:
+                raise HfLongSeqError(
+                    f"{table} numbers the classes of column {column!r} in the order {', '.join(names)}, but {first} "
+                    f"in the order {', '.join(class_names)}: cast both to one ClassLabel."
+                )
         if per_position is None:
             lengths = partial(_lengths, *self.raw(labelled[0])[0], self.reader)
             per_position = are_given(column, self.labels[labelled[0]], lengths)
@@ -274,9 +283,9 @@ def _is_absent(value: Any) -> bool:
 
 
 def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
-    """The first of the usual names that a table has."""
-    if len(table.names) == 1:
-        return table.names[0]
+    """The column that a table is of, or the first of the usual names that it has."""
+    if table.main_column or len(table.names) == 1:
+        return table.main_column or table.names[0]
     for name in names:
         if name in table.names:
             return name
@@ -295,9 +304,12 @@ def _targets(
     labels = np.asarray([rows.labels[row] for row in labelled]).reshape(-1)
     if problem_type == "regression":
         try:
-            return labels.astype(np.float32), ()
+            numbers = labels.astype(np.float32)
         except ValueError as error:
             raise HfLongSeqError(f"The labels are no numbers ({error}): leave out --problem_type.") from error
+        for i in np.flatnonzero(~np.isfinite(numbers))[:1]:
+            raise HfLongSeqError(f"{rows.names[labelled[i]]} has label {labels[i]}: give a finite number, or none.")
+        return numbers, ()
     if problem_type not in (None, "single_label_classification"):
         raise HfLongSeqError(f"problem_type is {problem_type!r}: use 'regression' or 'single_label_classification'.")
     if labels.dtype.kind == "f":

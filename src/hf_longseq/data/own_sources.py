@@ -27,13 +27,15 @@ SPLIT_NAMES |= {"val": "validation", "dev": "validation", "test": "test", "testi
 
 @dataclass
 class Table:
-    """Rows under named columns: a `datasets.Dataset`, or arrays (or lists) of one length; `name` is for messages, and
-    `files` are what the rows come from, to notice changes.
+    """Rows under named columns: a `datasets.Dataset`, or arrays (or lists) of one length; `name` is for messages,
+    `files` are what the rows come from, to notice changes, and `main_column` is the file that was named, where every
+    column is a file.
     """
 
     name: str
     columns: "Dataset | dict[str, Any]"
     files: list[Path]
+    main_column: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -49,6 +51,11 @@ class Table:
         feature = self.columns.features.get(name) if isinstance(self.columns, Dataset) else None
         feature = getattr(feature, "feature", feature)  # of a list of labels, that of one
         return feature.names if isinstance(feature, ClassLabel) else None
+
+    def labels(self, name: str) -> Any:
+        """All values of a label column; None where the number of a named class is -1, which says that it is unknown."""
+        labels = self.column(name)
+        return [None if label == -1 else label for label in labels] if self.class_names(name) else labels
 
     def modality(self, name: str) -> str | None:
         """ "image" or "audio", if the data set states it."""
@@ -113,7 +120,10 @@ def _open_tables(files: list[Path]) -> Table:
         if file.stat().st_size == 0:
             raise HfLongSeqError(f"{file} is empty: it has no rows.")
     kind = TABLE_FORMATS[files[0].suffix]
-    options = {"sep": "\t"} if files[0].suffix == ".tsv" else {}
+    options: dict[str, Any] = {}
+    if kind == "csv":  # an empty cell is empty; the class "None" and the text "NA" are not
+        options = {"keep_default_na": False, "na_values": ["", "nan", "NaN"]}
+        options |= {"sep": "\t"} if files[0].suffix == ".tsv" else {}
     verbosity = datasets_logging.get_verbosity()
     datasets_logging.set_verbosity(datasets_logging.CRITICAL)  # it logs what the error below says
     try:
@@ -165,7 +175,7 @@ def _open_npy(path: Path) -> Table:
                 raise HfLongSeqError(f"{path} could not be read ({error}): save a plain numeric array.") from error
     rows = len(arrays[path.stem])
     columns = {name: array for name, array in arrays.items() if array.ndim and len(array) == rows}
-    return Table(path.name, columns, [file for file in files if file.stem in columns])
+    return Table(path.name, columns, [file for file in files if file.stem in columns], main_column=path.stem)
 
 
 def _open_folder(folder: Path) -> dict[str, Table]:

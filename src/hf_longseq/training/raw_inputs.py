@@ -48,7 +48,7 @@ class RawInputs:
             inputs = [table.column(input_column or usual_name(table, INPUT_NAMES, "input_column"))]
             inputs += [] if second_input_column is None else [table.column(second_input_column)]
             label = next((name for name in LABEL_NAMES if name in table.names), None)
-            labels, names = (None, None) if label is None else (table.column(label), table.class_names(label))
+            labels, names = (None, None) if label is None else (table.labels(label), table.class_names(label))
             self.rows += [(table, inputs, labels, names, row) for row in range(len(table))]
 
     def __len__(self) -> int:
@@ -75,6 +75,8 @@ class RawInputs:
             said["file"] = raw
         label = None if labels is None else labels[row]
         if np.ndim(label) == 0 and label is not None:
+            if isinstance(label, float | np.floating) and float(label).is_integer():  # classes beside empty cells
+                label = int(label)
             name = names[int(label)] if names and not isinstance(label, str) else str(label)
             if name in self.classes:
                 said["label"] = name
