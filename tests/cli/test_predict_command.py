@@ -122,6 +122,34 @@ def test_arrays_are_standardised_as_in_training(tmp_path, ending):
         assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-3)
 
 
+def test_an_input_longer_than_those_of_training_is_cut_with_a_word(moods, tmp_path, caplog):
+    (tmp_path / "new.csv").write_text(f"text\nshort\n{'long ' * 50}\n{'long ' * 60}\n")
+    predict("--model", moods, "--data", tmp_path / "new.csv", "--output_file", tmp_path / "out.csv")
+    warned = [record.getMessage() for record in caplog.records if "positions" in record.getMessage()]
+    assert warned == ["new.csv, row 2, has 251 positions: the model was trained on up to 11, and reads these."]
+
+
+def test_a_split_that_has_changed_since_training_is_refused(moods, tmp_path, capsys):
+    rows = (moods.parent / "texts.csv").read_text()
+    run = train(moods.parent / "texts.csv", tmp_path / "run")
+    try:
+        (moods.parent / "texts.csv").write_text(rows + "\nanother,good\nand another,bad")
+        for command in ("evaluate", "predict"):
+            assert main([command, "--model", str(run)]) == 2
+            assert "test of task 'own-data' is not what the run in" in capsys.readouterr().err
+    finally:
+        (moods.parent / "texts.csv").write_text(rows)
+
+
+def test_numbers_of_classes_are_known_beside_empty_labels(tmp_path):
+    rows = [f"text {i},{'' if i % 3 == 2 else i % 3}" for i in range(60)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    run = train(tmp_path / "texts.csv", tmp_path / "run")
+    predict("--model", run, "--data", tmp_path / "texts.csv", "--limit", 3, "--output_file", tmp_path / "out.jsonl")
+    answers = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [answer.get("label") for answer in answers] == ["0", "1", None]
+
+
 def test_token_ids(tmp_path):
     rows = [{"input_ids": [i % 7, 3, 4, i % 5], "label": i % 2} for i in range(60)]
     (tmp_path / "ids.jsonl").write_text("\n".join(map(json.dumps, rows)))

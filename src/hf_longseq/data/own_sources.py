@@ -53,7 +53,7 @@ class Table:
         return feature.names if isinstance(feature, ClassLabel) else None
 
     def labels(self, name: str) -> Any:
-        """All values of a label column; None where the number of a named class is -1, which says that it is unknown."""
+        """All values of a label column; None where the number of a named class is -1, for an unknown one."""
         labels = self.column(name)
         return [None if label == -1 else label for label in labels] if self.class_names(name) else labels
 

@@ -14,6 +14,7 @@ from transformers import AutoModelForTokenClassification, PrinterCallback
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
+from hf_longseq.data.published import content_hash
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import build, run_folder
 from hf_longseq.training.eval_metrics import decide, probabilities
@@ -51,7 +52,7 @@ def evaluate(
         network = run_folder.open_model(build.classifier_class(data.spec), model)
         collator, metrics = build.classification_parts(data.spec, getattr(network.config, "label_scale", None))
     section = replace(section, per_device_eval_batch_size=batch_size, report_to="none")
-    rows = _split(data, split, phase)
+    rows = _split(data, split, phase, Path(model))
     with tempfile.TemporaryDirectory() as scratch:
         arguments = build.training_arguments(section, Path(scratch), steps=1, seed=seed, metric="loss")
         trainer = LongSeqTrainer(network, arguments, collator, eval_dataset=rows, eval_metrics=metrics)
@@ -115,7 +116,7 @@ def predict(
                 f"model {model} is a {phase} run without a classifier: give the folder of a finetune run."
             )
         data = data or build.load_data(recipe.data, seed)
-        rows = _split(data, split or "test", phase)
+        rows = _split(data, split or "test", phase, model)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = reads_bytes(data.spec)
     else:
@@ -191,12 +192,21 @@ def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
     return Recipe.load(settings), phase, settings["run"]["seed"]
 
 
-def _split(data: build.TaskData, name: str, phase: str):
+def _split(data: build.TaskData, name: str, phase: str, model: Path):
+    """A split of the task, which has to be that of the run: others may hold what it was trained on."""
     if name not in SPLITS:
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
+    rows = getattr(data, name)
     if name == "train":
-        return data.pretrain if phase == "pretrain" else data.labelled
-    return getattr(data, name)
+        rows = data.pretrain if phase == "pretrain" else data.labelled
+    record = model / run_folder.DATA
+    known = (run_folder.read_json(record).get("splits") or {}).get(name) if record.is_file() else None
+    if known and known["sha256"] != content_hash(rows):
+        raise HfLongSeqError(
+            f"{name} of task {data.spec.name!r} is not what the run in {model} read, for the source has changed: "
+            "restore it, or label its rows by predict --data."
+        )
+    return rows
 
 
 def _read_rows(path: Path):

@@ -3,6 +3,7 @@
 """New files for a checkpoint: opened as `--data` opens them, encoded by the processor that lies beside the weights."""
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from hf_longseq.data.own_reader import open_audio, open_image, read_numbers
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.tokenizers import cut_length
 from hf_longseq.errors import HfLongSeqError
+
+logger = logging.getLogger(__name__)
 
 STDIN = "-"
 
@@ -34,7 +37,7 @@ class RawInputs:
         input_column: str | None = None,
         second_input_column: str | None = None,
     ):
-        tables = list(_open(source).values())
+        tables, self.has_cut = list(_open(source).values()), False
         self.processor, self.kind = _processor(folder, config)
         self.classes = getattr(config, "label2id", None) or {}
         if not any(map(len, tables)):
@@ -108,7 +111,11 @@ class RawInputs:
         if self.kind in ("text", "ids"):
             if self.kind == "text" and isinstance(raw, str):
                 cut = cut_length(self.processor)
-                return np.asarray(self.processor(raw, truncation=cut is not None, max_length=cut)["input_ids"])
+                ids = self.processor(raw)["input_ids"]
+                if cut is not None and len(ids) > cut:
+                    self._tell_of_a_cut(where, len(ids), cut)
+                    ids = self.processor(raw, truncation=True, max_length=cut)["input_ids"]
+                return np.asarray(ids)
             ids = np.asarray(read_numbers(raw, where))
             if ids.ndim != 1 or not len(ids) or not np.all(ids == np.floor(ids)) or ids.min() < 0:
                 raise HfLongSeqError(f"{where} is no list of token ids from 0: give whole numbers.")
@@ -123,7 +130,18 @@ class RawInputs:
         if isinstance(raw, dict) or (isinstance(raw, str) and raw.lower().endswith(AUDIO_ENDINGS)):
             raw, rate = open_audio(raw, where, None)
         values = self.processor.prepare(np.array(read_numbers(raw, where), dtype=np.float64), rate)
-        return values[: self.processor.max_length].numpy()
+        longest = self.processor.max_length
+        if longest is not None and len(values) > longest:
+            self._tell_of_a_cut(where, len(values), longest)
+        return values[:longest].numpy()
+
+    def _tell_of_a_cut(self, where: str, length: int, longest: int) -> None:
+        """Warn of the first input of the source that is cut."""
+        if not self.has_cut:
+            logger.warning(
+                "%s has %d positions: the model was trained on up to %d, and reads these.", where, length, longest
+            )
+        self.has_cut = True
 
     def _picture(self, raw: Any, where: str) -> np.ndarray:
         is_file = isinstance(raw, (dict, str))
