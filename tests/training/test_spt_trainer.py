@@ -137,13 +137,41 @@ def test_from_rows_to_a_pretrained_model_to_a_classifier(tmp_path):
     assert second.model.config.id2label == {0: "calm", 1: "glad"}
     second.train()
     assert 0 <= second.evaluate()["eval_accuracy"] <= 1
-    assert second.predict(rows).metrics["test_loss"] > 0
+    answers = second.predict(rows)
+    right = answers.predictions.argmax(-1) == answers.label_ids  # logits, as of every Trainer
+    assert right.mean() == answers.metrics["test_accuracy"] and answers.metrics["test_loss"] > 0
+    assert np.allclose(second.predict(rows.remove_columns("label")).predictions, answers.predictions)
     second.save_model(tmp_path / "classifier")
     third = SPTTrainer(model=str(tmp_path / "classifier"), args=spt(tmp_path / "third"), train_dataset=rows)
     assert isinstance(third.model, S4ForMaskedLM) and "tokenizer.json" in {
         p.name for p in (tmp_path / "classifier").iterdir()
     }
     assert AutoConfig.from_pretrained(tmp_path / "pretrained").mask_token_id == byte_tokenizer().mask_token_id
+
+
+def test_a_saved_classifier_is_scored_as_it_is_on_rows_that_lack_a_class_or_have_other_numbers(tmp_path):
+    """Its classes, and the scale of its targets, are those of its training, not of the rows to be scored."""
+    labels = {"three": [i % 3 for i in range(24)], "numbers": [100.0 + i for i in range(24)]}
+    for name, values in labels.items():
+        rows = Dataset.from_dict({"input_ids": [[1 + i % 3] * 9 for i in range(24)], "labels": values})
+        first = LongSeqTrainer(BOTH_WAYS, supervised(tmp_path / name), train_dataset=rows)
+        first.save_model(tmp_path / name)
+        some = rows.select([0, 3, 6, 9])
+        expected = first.evaluate(some)["eval_loss"]
+        for model in (str(tmp_path / name), first.model):
+            again = LongSeqTrainer(model, supervised(tmp_path / "again"), eval_dataset=some)
+            assert again.evaluate()["eval_loss"] == pytest.approx(expected, rel=1e-5), name
+
+
+def test_classes_that_are_numbered_otherwise_and_streams_are_refused(tmp_path):
+    rows = texts()
+    named, turned = (rows.cast_column("label", ClassLabel(names=names)) for names in (["a", "b"], ["b", "a"]))
+    with pytest.raises(HfLongSeqError, match="eval_dataset numbers its classes in the order b, a, but the model"):
+        LongSeqTrainer(BOTH_WAYS, supervised(tmp_path), train_dataset=named, eval_dataset=turned)
+    with pytest.raises(HfLongSeqError, match="is a stream"):
+        LongSeqTrainer(BOTH_WAYS, supervised(tmp_path), train_dataset=rows.to_iterable_dataset())
+    with pytest.raises(HfLongSeqError, match="model is str, and rows say which head it gets"):
+        LongSeqTrainer("s4", supervised(tmp_path))
 
 
 def test_numbers_are_regressed_in_their_own_units(tmp_path):

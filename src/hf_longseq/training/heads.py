@@ -29,10 +29,13 @@ logger = logging.get_logger(__name__)
 Source = str | os.PathLike | PreTrainedConfig | PreTrainedModel
 
 
-def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any]) -> tuple[PreTrainedModel, TaskSpec]:
+def with_head(
+    model: Source, head: type, spec: TaskSpec, fields: dict[str, Any], as_saved: bool = False
+) -> tuple[PreTrainedModel, TaskSpec]:
     """A model with the head of an Auto class, and the task with the token ids that this model uses.
 
-    `fields` of the configuration are those that the task or the objective determines.
+    `fields` of the configuration are those that the task or the objective determines; `as_saved` leaves those of a
+    checkpoint that has this head.
     """
     if isinstance(model, PreTrainedModel):
         _ids_of(model.config, spec)  # raises before a head is built for other inputs
@@ -47,7 +50,7 @@ def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any])
         _set(config, fields)
         found = build_model(head, config)
     elif isinstance(model, (str, os.PathLike)):
-        found = _from_checkpoint(model, head, fields)
+        found = _from_checkpoint(model, head, fields, as_saved)
     else:
         raise HfLongSeqError(
             f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
@@ -56,14 +59,16 @@ def with_head(model: Source, head: type, spec: TaskSpec, fields: dict[str, Any])
     return found, _ids_of(found.config, spec)
 
 
-def _from_checkpoint(model: str | os.PathLike, head: type, fields: dict[str, Any]) -> PreTrainedModel:
+def _from_checkpoint(model: str | os.PathLike, head: type, fields: dict[str, Any], as_saved: bool) -> PreTrainedModel:
     if "/" not in str(model) and not os.path.isdir(model):
         raise HfLongSeqError(
             f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
             "hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
         )
     config = AutoConfig.from_pretrained(model, trust_remote_code=False)
-    _set(config, fields)
+    wanted = head._model_mapping.get(type(config), None)
+    if not (as_saved and wanted and config.architectures == [wanted.__name__]):
+        _set(config, fields)
     found, report = head.from_pretrained(
         model, config=config, dtype="float32", ignore_mismatched_sizes=True, output_loading_info=True, **SAFELY
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
@@ -30,13 +30,18 @@ def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: 
 
     Without a tokenizer as `processing_class`, texts are read as bytes.
     """
-    from datasets import Dataset
+    from datasets import Dataset, IterableDataset
 
     if dataset is None:
         return None
     if isinstance(dataset, dict):
         return {name: model_rows(split, processing_class) for name, split in dataset.items()}
     rows = Dataset.from_list(dataset) if isinstance(dataset, list) else dataset
+    if isinstance(rows, IterableDataset):
+        raise HfLongSeqError(
+            "The data set is a stream, which cannot be looked through for its vocabulary and classes: give a Dataset, "
+            "or a model and a data_collator."
+        )
     names = list(rows.column_names)
     if "label" in names and "labels" not in names:
         rows = rows.rename_column("label", "labels")
@@ -108,6 +113,24 @@ def _describe_values(rows: "Dataset") -> TaskSpec:
         value_range=(-1.0, 1.0) if first.dtype.kind in "iu" else None,  # integers are grey levels
         mask_ratio=0.25,
     )
+
+
+def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
+    """Raise if a data set states the numbers of classes, and gives one of the model's classes another number."""
+    from datasets import ClassLabel
+
+    known = config.label2id or {}
+    for name, dataset in datasets.items():
+        splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
+        features = [getattr(rows, "features", None) or {} for rows in splits]
+        for feature in (found["labels"] for found in features if "labels" in found):
+            stated = getattr(feature, "feature", feature)
+            names = stated.names if isinstance(stated, ClassLabel) else []
+            if any(known.get(one, number) != number for number, one in enumerate(names)):
+                raise HfLongSeqError(
+                    f"{name} numbers its classes in the order {', '.join(names)}, but the model in the order "
+                    f"{', '.join(sorted(known, key=known.get))}: cast both to one ClassLabel."
+                )
 
 
 def _describe_labels(rows: "Dataset") -> dict[str, Any]:

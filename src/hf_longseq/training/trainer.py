@@ -16,12 +16,14 @@ import functools
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import EvalPrediction, PredictionOutput
 from transformers.utils import logging
 
 from hf_longseq.data.collators import in_direction
@@ -32,11 +34,12 @@ from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
 from hf_longseq.training.architectures import label_fields
 from hf_longseq.training.build import classification_parts, classifier_class, label_statistics
-from hf_longseq.training.eval_metrics import SplitMetrics
+from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
 from hf_longseq.training.heads import with_head
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
-from hf_longseq.training.rows import default_processor, describe, model_rows
+from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
+from hf_longseq.training.token_metrics import TokenMetrics
 
 logger = logging.get_logger(__name__)
 
@@ -99,12 +102,20 @@ class LongSeqTrainer(ShardedTrainer):
             processing_class = processing_class or default_processor(rows, spec)
             self._read_rows = functools.partial(model_rows, processing_class=processing_class)
             train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
-            rows = train_dataset if train_dataset is not None else eval_dataset
+            self.trains = train_dataset is not None
+            rows = train_dataset if self.trains else eval_dataset
             parts = self.parts(model, args, rows, spec or describe(rows, processing_class, self.labelled))
             model, data_collator, eval_data_collator, metrics = parts
+            if self.labelled:
+                check_classes(model.config, {"train_dataset": train_dataset, "eval_dataset": eval_dataset})
             eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else metrics)
             args.remove_unused_columns, args.label_names = False, ["labels"]
             args.batch_eval_metrics = args.batch_eval_metrics or eval_metrics is not None
+        if model is not None and not isinstance(model, torch.nn.Module):
+            raise HfLongSeqError(
+                f"model is {type(model).__name__}, and rows say which head it gets: give train_dataset or eval_dataset"
+                " without a data_collator, or a model."
+            )
         args.data_seed = args.seed if args.data_seed is None else args.data_seed
         # Ours depends on seed and epoch alone, and leaves the order of evaluation as it is.
         self.group_by_length = args.train_sampling_strategy == "group_by_length"
@@ -127,8 +138,10 @@ class LongSeqTrainer(ShardedTrainer):
         """Model, collators of training and evaluation, and metrics, for rows of this kind."""
         scale = label_statistics(rows, spec)
         fields = {**label_fields(spec), "pair_classification": spec.pair, **scale}
-        model, spec = with_head(model, classifier_class(spec), spec, fields)
-        collator, metrics = classification_parts(spec, scale.get("label_scale"))
+        model, spec = with_head(model, classifier_class(spec), spec, fields, as_saved=not self.trains)
+        if 0 < len(spec.labels) < model.config.num_labels:  # rows may lack the last classes
+            spec = replace(spec, labels=tuple(map(model.config.id2label.get, range(model.config.num_labels))))
+        collator, metrics = classification_parts(spec, getattr(model.config, "label_scale", None))
         return model, collator, None, metrics
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
@@ -259,6 +272,18 @@ class LongSeqTrainer(ShardedTrainer):
         if self.args.should_save and limit:
             checkpoints.discard_superseded(folder.parent, keep=limit)
 
+    def predict(self, *args, **kwargs) -> PredictionOutput:
+        """As in transformers: `predictions` of a classifier are its logits, (B, K) or (B, L, K), whether the rows have
+        labels or not. Those of a denoiser are its counts."""
+        metrics, reduce = self.compute_metrics, self.preprocess_logits_for_metrics
+        if isinstance(metrics, (ClassificationMetrics, TokenMetrics)):
+            self.preprocess_logits_for_metrics = lambda logits, labels: first_output(logits)
+            self.compute_metrics = functools.partial(_scores_of_logits, metrics)
+        try:
+            return super().predict(*args, **kwargs)
+        finally:
+            self.compute_metrics, self.preprocess_logits_for_metrics = metrics, reduce
+
     def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         # The stock loss is a mean of batch means; ours is the sum over the split divided once.
@@ -266,6 +291,13 @@ class LongSeqTrainer(ShardedTrainer):
         if exact is not None:
             output.metrics[f"{metric_key_prefix}_loss"] = exact
         return output
+
+
+def _scores_of_logits(
+    metrics: SplitMetrics, prediction: EvalPrediction, compute_result: bool = True
+) -> dict[str, float]:
+    counts = metrics.reduce(torch.as_tensor(prediction.predictions), torch.as_tensor(prediction.label_ids))
+    return metrics(EvalPrediction(counts, None), compute_result)
 
 
 def parameter_group_table(groups: list[dict]) -> str:
