@@ -6,6 +6,7 @@ import torch
 from golden_files import relative_error
 from hf_longseq.models import ssm_convolution
 from hf_longseq.models.ssm_convolution import (
+    ColumnsLinear,
     final_mode_state,
     good_fft_size,
     long_convolution,
@@ -119,6 +120,17 @@ def test_thousands_of_steps_keep_their_digits():
 def test_fft_sizes_are_even_long_enough_and_not_much_longer(minimum):
     size = good_fft_size(minimum)
     assert size % 2 == 0 and minimum <= size <= max(2, 1.34 * minimum)
+
+
+@pytest.mark.parametrize("positions", [1, 200])
+def test_linear_layer_for_columns_is_a_linear_layer(positions):
+    columns_HT, layer = torch.randn(5, positions, requires_grad=True), ColumnsLinear(5, 10)
+    leaves = (columns_HT, *layer.parameters())
+    found, expected = layer(columns_HT.t()), torch.nn.functional.linear(columns_HT.t(), layer.weight, layer.bias)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    ours, theirs = (torch.autograd.grad((y * weights).sum(), leaves) for y in (found, expected))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_length_zero_is_an_error():

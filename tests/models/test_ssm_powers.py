@@ -60,6 +60,23 @@ def test_float32_kernel_at_any_step(kind, dt):
 
 
 @kinds
+@pytest.mark.parametrize("length", [1, 2, 40])
+def test_gradients_of_a_mode_that_forgets_everything_in_one_step(kind, length):
+    log_dt, w, *rest = make_model(kind, 2)
+    log_dt = torch.zeros_like(log_dt)
+    w[:, 0] = torch.tensor([-2.0, 0.0])  # with a step of 1, (1 + w / 2) / (1 - w / 2) is 0
+    model = (log_dt, w, *rest)
+    assert (discretise(*model[:4]).diagonal_Hn[:, 0] == 0).all()
+    leaves = [x.requires_grad_() for x in model if x is not None]
+    taps, expected = our_kernel(model, length), plain_kernel(model, length)
+    assert relative_error(taps, expected) < 1e-11
+    weights = torch.randn_like(taps)
+    ours, theirs = (torch.autograd.grad((x * weights).sum(), leaves) for x in (taps, expected))
+    for mine, reference in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, reference)
+
+
+@kinds
 def test_gradcheck_of_columns_rows_and_transition(kind):
     model = make_model(kind, 1, channels=2, state_size=4)
     system = [None if x is None else x.requires_grad_() for x in discretise(*model[:4])]

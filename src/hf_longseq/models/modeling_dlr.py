@@ -24,6 +24,7 @@ from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_convolution import (
+    ColumnsLinear,
     ConvolutionMixer,
     final_mode_state,
     long_convolution,
@@ -58,7 +59,7 @@ class DLRMixer(ConvolutionMixer):
         self.mode_frequency = nn.Parameter(torch.empty(modes, dtype=torch.float32))
         self.mode_weight_W = nn.Parameter(torch.empty(directions, channels, modes, 2, dtype=torch.float32))
         self.skip_D = nn.Parameter(torch.empty(channels, dtype=torch.float32))
-        self.output_projection = nn.Linear(channels, 2 * channels)
+        self.output_projection = ColumnsLinear(channels, 2 * channels)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

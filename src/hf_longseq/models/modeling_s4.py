@@ -24,7 +24,7 @@ from .longseq_heads import (
 from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
-from .ssm_convolution import ConvolutionMixer, long_convolution
+from .ssm_convolution import ColumnsLinear, ConvolutionMixer, long_convolution
 from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
 from .ssm_plan import choose_method
 from .ssm_powers import two_level_kernel
@@ -62,7 +62,7 @@ class S4Mixer(ConvolutionMixer):
         self.input_B = ssm_parameter(copies, pairs, 2)
         self.output_C = ssm_parameter(directions, channels, pairs, 2)
         self.skip_D = ssm_parameter(channels)
-        self.output_projection = nn.Linear(channels, 2 * channels)
+        self.output_projection = ColumnsLinear(channels, 2 * channels)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

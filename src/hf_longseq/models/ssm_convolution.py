@@ -80,9 +80,10 @@ class _ModeKernel(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, weights_RN2, decay_N, omega_N, length):
-        ctx.save_for_backward(weights_RN2, decay_N, omega_N)
-        ctx.length = length
         powers, weights = mode_powers(decay_N, omega_N, 0, min(SLAB, length)), torch.view_as_complex(weights_RN2)
+        # many slabs repay the powers of a second pass, one does not
+        ctx.save_for_backward(weights_RN2, decay_N, omega_N, powers if length <= SLAB else None)
+        ctx.length = length
         kernel = weights_RN2.new_empty(weights_RN2.shape[0], length)
         for start in range(0, length, SLAB):
             slab = kernel[:, start : start + SLAB]
@@ -92,15 +93,16 @@ class _ModeKernel(torch.autograd.Function):
     @staticmethod
     @without_autocast
     def backward(ctx, grad_RL):
-        weights_RN2, decay_N, omega_N = ctx.saved_tensors
-        length, powers = ctx.length, mode_powers(decay_N, omega_N, 0, min(SLAB, ctx.length))
+        (weights_RN2, decay_N, omega_N, powers), length = ctx.saved_tensors, ctx.length
+        powers = mode_powers(decay_N, omega_N, 0, SLAB) if powers is None else powers
         offsets = torch.arange(length, device=grad_RL.device, dtype=grad_RL.dtype)
-        sums = 0.0
+        sums = None
         for start in range(0, length, SLAB):
             slab = grad_RL[:, start : start + SLAB]
             slab = torch.cat((slab, slab * offsets[start : start + SLAB]))
             # a gradient turns against what it belongs to
-            sums = sums + _turn(as_complex(slab @ powers[: slab.shape[1]]), decay_N, -omega_N, start)
+            part = _turn(as_complex(slab @ powers[: slab.shape[1]]), decay_N, -omega_N, start)
+            sums = part if sums is None else sums.add_(part)
         plain, weighted = sums.chunk(2)
         grad_log_N = (weighted * torch.view_as_complex(weights_RN2).conj()).sum(0)
         return torch.view_as_real(plain), -grad_log_N.real, grad_log_N.imag, None
@@ -150,6 +152,18 @@ def _swap_axes(x: torch.Tensor) -> torch.Tensor:
 def channels_first(x_BLH: torch.Tensor) -> torch.Tensor:
     """The same numbers as (H, B, L), laid out in memory as (B, H, L): every sequence of a channel in one piece."""
     return _ChannelsFirst.apply(x_BLH).transpose(0, 1)
+
+
+class ColumnsLinear(nn.Linear):
+    """A linear layer for inputs that are columns of a matrix, (T, H) transposed in memory.
+
+    With its weight transposed as well, the product that gives the weight's gradient is a fifth faster on a CPU.
+    """
+
+    def forward(self, x_TH: torch.Tensor) -> torch.Tensor:
+        if len(x_TH) < 16 * self.in_features:  # turning the weight costs more than it saves
+            return super().forward(x_TH)
+        return torch.addmm(self.bias, x_TH, self.weight.t().contiguous())
 
 
 class ConvolutionMixer(nn.Module):
@@ -219,8 +233,12 @@ class _LongConvolution(torch.autograd.Function):
         saved, size, padded, (channels, batch, length) = ctx.saved_tensors, ctx.size, None, grad_HBL.shape
         groups = _channel_groups(grad_HBL, size)
         kernels, inputs = saved[-len(groups) :], saved[: -len(groups)]
-        # laid out as `channels_first` leaves its result
-        grad_u = grad_HBL.new_empty(batch, channels, length).transpose(0, 1) if ctx.needs_input_grad[0] else None
+        grad_u = None
+        if ctx.needs_input_grad[0]:
+            # laid out as the layer's input was, where groups are wide enough to write whole lines of a cache
+            grad_u = grad_HBL.new_empty(batch, length, channels).permute(2, 0, 1)
+            if groups[0].stop < 16:
+                grad_u = grad_HBL.new_empty(batch, channels, length).transpose(0, 1)
         grad_kernel = grad_HBL.new_empty(ctx.directions, channels, length)
         for index, part in enumerate(groups):
             padded = _pad(grad_HBL[part], size, padded)

@@ -34,6 +34,10 @@ FLOOR = 1e-18
 denormal, and a CPU multiplies those a hundred times more slowly."""
 
 
+NEARLY_0 = 2.0**-60
+"""Stands for the step d = 0 of a mode that forgets everything at once."""
+
+
 def as_complex(x: torch.Tensor) -> torch.Tensor:
     """(..., N) side by side to (..., n) complex, in place."""
     return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
@@ -133,6 +137,8 @@ class _Powers(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, diagonal_Hn, a_HN, b_HN, column_HN, rows_HKN, count):
+        # gradients go through log d, which 0 has not; this is as good as 0 beside d^0 = 1
+        diagonal_Hn = torch.where(diagonal_Hn == 0, NEARLY_0, diagonal_Hn)
         table, last_Hn = power_table(diagonal_Hn, count, column_HN.dtype)
         last_Hn = last_Hn.to(table.dtype)
         columns, starts = as_real(table * as_complex(column_HN)[:, None]), _starts(b_HN, rows_HKN)
@@ -163,10 +169,10 @@ class _Powers(torch.autograd.Function):
 
         injected = as_real(table * as_complex(a_HN)[:, None])
         returned = as_real(pull.conjugate * as_complex(b_HN)[:, None])
-        fed_back, against = toeplitz(signals), grad_transition.neg()
-        grad_injected = torch.bmm(rows[:, 0], against.mT).flip(1)
-        grad_injected.baddbmm_(fed_back[:, 0].mT, grad_columns, alpha=-1)
-        grad_closed = torch.bmm(injected.flip(1), against)[:, None]
+        fed_back = toeplitz(signals)
+        grad_injected = torch.bmm(rows[:, 0], grad_transition.mT).flip(1)
+        grad_injected.baddbmm_(fed_back[:, 0].mT, grad_columns).neg_()
+        grad_closed = torch.bmm(injected.flip(1), grad_transition).neg_()[:, None]
         if rows_HKN is not None:
             grad_closed = torch.cat((grad_closed, grad_rows), dim=1)
         flat = grad_closed.flatten(1, 2)
@@ -231,10 +237,8 @@ class _Pull:
 
     def total(self, diagonal_Hn: torch.Tensor, grad_last_Hn: torch.Tensor) -> torch.Tensor:
         """The gradient of d, with that of d^R."""
-        d_Hn = diagonal_Hn.to(self.grad.dtype)
-        # through log d, which a mode that forgets everything in one step, d = 0, has not: its d stays as it is
         last = self.table.shape[1] * self.conjugate[:, -1] * grad_last_Hn
-        return (self.grad / torch.where(d_Hn == 0, 1, d_Hn).conj() + last).to(diagonal_Hn.dtype)
+        return (self.grad / diagonal_Hn.to(self.grad.dtype).conj() + last).to(diagonal_Hn.dtype)
 
 
 def step_powers(
@@ -266,8 +270,8 @@ class _RepeatedTaps(torch.autograd.Function):
         ctx.block, powers = (count, []) if count <= 8 * BLOCK else (BLOCK, squares(power_HNN, BLOCK))
         scale = _largest(rows_HDN)
         x = _repeat(rows_HDN / scale, power_HNN, ctx.block)
-        blocks = _repeat(torch.cat(x, dim=1), powers[-1], -(-count // BLOCK)) if powers else x
-        x = torch.cat(blocks, dim=1)[:, : count * rows_HDN.shape[1]]
+        if powers:
+            x = _repeat(x, powers[-1], -(-count // BLOCK))[:, : count * rows_HDN.shape[1]]
         ctx.save_for_backward(x, scale, power_HNN, columns_HRN, *powers)
         return torch.bmm(x, columns_HRN.mT).mul_(scale).unflatten(1, (count, -1))
 
@@ -275,14 +279,14 @@ class _RepeatedTaps(torch.autograd.Function):
     @without_autocast
     def backward(ctx, grad_HQDR):
         x, scale, power, columns, *powers = ctx.saved_tensors
-        rows, largest = grad_HQDR.shape[2], _largest(grad_HQDR)
-        width = rows * ctx.block
-        grad_HKR = (grad_HQDR / largest).flatten(1, 2)
+        rows, grad_HKR = grad_HQDR.shape[2], grad_HQDR.flatten(1, 2)
+        width, largest = rows * ctx.block, _largest(grad_HKR)
+        grad_HKR = grad_HKR / largest
         grad_columns = torch.bmm(grad_HKR.mT, x)
         grad = torch.bmm(grad_HKR, columns)
         if powers:
-            grad = _pull_back(grad.split(width, dim=1), powers[-1])
-        first = _pull_back(grad[:, :width].split(rows, dim=1), power)
+            grad = _pull_back(grad, width, powers[-1])
+        first = _pull_back(grad[:, :width], rows, power)
         grad_power = torch.bmm(x[:, : width - rows].mT, first[:, rows:])
         if powers:
             last = torch.bmm(x[:, :-width].mT, grad[:, width:])
@@ -290,27 +294,46 @@ class _RepeatedTaps(torch.autograd.Function):
                 last = torch.bmm(last, root.mT).baddbmm_(root.mT, last)
             grad_power += last
         # the rows were scaled by 1 / scale, the gradient by 1 / largest
-        return first[:, :rows] * largest, grad_power * (scale * largest), grad_columns * (scale * largest), None
+        both = scale * largest
+        return first[:, :rows] * largest, grad_power.mul_(both), grad_columns.mul_(both), None
 
 
-def _repeat(x_HKN: torch.Tensor, power_HNN: torch.Tensor, count: int) -> list[torch.Tensor]:
-    """x P^q for q = 0 ... count - 1."""
-    found = [x_HKN]
-    for _ in range(count - 1):
-        found.append(F.hardshrink(torch.bmm(found[-1], power_HNN), FLOOR))
-    return found
+def _repeat(x_HKN: torch.Tensor, power_HNN: torch.Tensor, count: int) -> torch.Tensor:
+    """x P^q for q = 0 ... count - 1, one below the other."""
+    made = x_HKN.new_empty(len(x_HKN), count * x_HKN.shape[1], x_HKN.shape[2])
+    for x, power, target in _channel_groups(x_HKN, power_HNN, made):
+        found = [x]
+        for step in range(1, count):
+            found.append(_without_remains(torch.bmm(found[-1], power), step))
+        torch.cat(found, dim=1, out=target)
+    return made
 
 
-def _pull_back(grads_HKN: tuple[torch.Tensor, ...], power_HNN: torch.Tensor) -> torch.Tensor:
-    """Gradients of x, x P, x P^2, ... with what each passes back to the one before; the last may have fewer rows."""
-    *grads, last = grads_HKN
-    found, transposed, missing = [last], power_HNN.mT, grads_HKN[0].shape[1] - last.shape[1]
-    if missing:
-        last = F.pad(last, (0, 0, 0, missing))
-    for grad in reversed(grads):
-        last = F.hardshrink(torch.baddbmm(grad, last, transposed), FLOOR)
-        found.append(last)
-    return torch.cat(found[::-1], dim=1)
+def _pull_back(grad_HKN: torch.Tensor, width: int, power_HNN: torch.Tensor) -> torch.Tensor:
+    """Gradients of x, x P, x P^2, ..., each of ``width`` rows, with what each passes back to the one before; the last
+    may have fewer rows."""
+    pulled = torch.empty_like(grad_HKN, memory_format=torch.contiguous_format)
+    for grad, power, target in _channel_groups(grad_HKN, power_HNN, pulled):
+        *grads, last = grad.split(width, dim=1)
+        found, transposed, missing = [last], power.mT, width - last.shape[1]
+        if grads and missing:
+            last = F.pad(last, (0, 0, 0, missing))
+        for step, grad in enumerate(reversed(grads), 1):
+            last = _without_remains(torch.baddbmm(grad, last, transposed), step)
+            found.append(last)
+        torch.cat(found[::-1], dim=1, out=target)
+    return pulled
+
+
+def _channel_groups(*parts: torch.Tensor):
+    """The same channels of each, as many as stay in a CPU's cache together."""
+    at_once = CHANNELS if parts[0].device.type == "cpu" else len(parts[0])
+    return zip(*(part.split(at_once) for part in parts), strict=True)
+
+
+def _without_remains(x: torch.Tensor, step: int) -> torch.Tensor:
+    """Sets what has decayed to 0 at every fourth step: no number stays denormal for longer."""
+    return x if step % 4 else F.hardshrink(x, FLOOR)
 
 
 def _largest(x: torch.Tensor) -> torch.Tensor:
@@ -344,17 +367,7 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
         raise ValueError("A kernel of length 0 was asked for: pass a sequence of at least one position.")
     inner = 16 if length <= 512 else 32 if length <= 8192 else 64
     inner = min(inner, 1 << (length - 1).bit_length())
-    at_once = CHANNELS if readout_DHN.device.type == "cpu" else readout_DHN.shape[1]
-    readouts = readout_DHN.split(at_once, dim=1)
-    parts = [[None] * len(readouts) if part is None else part.split(at_once) for part in system]
-    groups = zip(zip(*parts, strict=True), readouts, strict=True)
-    taps = [_two_level_taps(DiscreteSystem(*part), rows, inner, -(-length // inner)) for part, rows in groups]
-    return torch.cat(taps, dim=1).flatten(-2)[..., :length]
-
-
-def _two_level_taps(system: DiscreteSystem, readout_DHN: torch.Tensor, inner: int, outer: int) -> torch.Tensor:
-    """(D, H, outer, inner)."""
-    directions, channels, _ = readout_DHN.shape
+    outer, (directions, channels, _) = -(-length // inner), readout_DHN.shape
     columns_HRN, _, transition = step_powers(system, inner, readout_DHN.dtype)
     if system.low_rank_out_Hn is None:
         step_Hn = system.diagonal_Hn
@@ -362,6 +375,8 @@ def _two_level_taps(system: DiscreteSystem, readout_DHN: torch.Tensor, inner: in
             step_Hn = step_Hn.square()
         step_Hn = step_Hn.conj_physical().repeat(directions, 1)
         rows = _Powers.apply(step_Hn, None, None, side_by_side(readout_DHN).flatten(0, 1), None, outer)[0]
-        return rows.unflatten(0, (directions, channels)) @ columns_HRN.mT
+        taps = rows.unflatten(0, (directions, channels)) @ columns_HRN.mT
+        return taps.flatten(-2)[..., :length]
     rows_HDN = side_by_side(readout_DHN).transpose(0, 1)
-    return _RepeatedTaps.apply(rows_HDN, transition, columns_HRN, outer).permute(2, 0, 1, 3)
+    taps = _RepeatedTaps.apply(rows_HDN, transition, columns_HRN, outer)
+    return taps.permute(2, 0, 1, 3).flatten(-2)[..., :length]
