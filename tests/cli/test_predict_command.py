@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from transformers import AutoFeatureExtractor
 
 from hf_longseq.cli.main import main
+from hf_longseq.data.task import load_task
 
 TINY = ["--from_scratch", "--tiny", "--max_steps", "2"]
 
@@ -148,6 +150,19 @@ def test_numbers_of_classes_are_known_beside_empty_labels(tmp_path):
     predict("--model", run, "--data", tmp_path / "texts.csv", "--limit", 3, "--output_file", tmp_path / "out.jsonl")
     answers = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert [answer.get("label") for answer in answers] == ["0", "1", None]
+
+
+def test_small_changes_of_large_numbers_are_the_same_in_training_and_prediction(tmp_path):
+    """Seconds since 1970, as a series has them: in float32 they have steps of 128."""
+    x = 1.7e9 + np.random.default_rng(0).integers(0, 10_000, (40, 12)).astype(np.float64)
+    np.savez(tmp_path / "a.npz", x=x, y=np.arange(40) % 2)
+    run = train(tmp_path / "a.npz", tmp_path / "run", "--modality", "values")
+    splits, _ = load_task("own-data", data=str(tmp_path / "a.npz"), modality="values", cache_dir=str(tmp_path))
+    processor = AutoFeatureExtractor.from_pretrained(run)
+    for row in splits["test"]:
+        raw = x[row["source_row"]]
+        assert np.allclose(row["input_values"], processor(raw)["input_values"][0], atol=1e-5)
+        assert len(set(row["input_values"].tolist())) == len(set(raw))
 
 
 def test_token_ids(tmp_path):

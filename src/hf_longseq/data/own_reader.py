@@ -72,7 +72,8 @@ class Reader:
         return ids.astype(np.int64)
 
     def _read_values(self, raw: Any, where: str) -> np.ndarray:
-        values = np.asarray(read_numbers(raw, where), dtype=np.float32)
+        # times and the like lose their last digits in float32, which only standardised values fit
+        values = np.asarray(read_numbers(raw, where), dtype=np.float64)
         if values.ndim == 1:
             values = values[:, None]
         if values.ndim != 2:

@@ -119,7 +119,8 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
         if self.peak is not None:
             values_LC = values_LC - values_LC.mean(0)
             values_LC = values_LC * (self.peak / values_LC.abs().max().clamp(min=1e-12))
-        values_LC = ((values_LC - torch.tensor(self.mean)) / torch.tensor(self.std)).float()
+        mean_C, std_C = (torch.tensor(numbers, dtype=torch.float64) for numbers in (self.mean, self.std))
+        values_LC = ((values_LC - mean_C) / std_C).float()
         return values_LC[:, 0] if self.feature_size == 1 else values_LC
 
 
