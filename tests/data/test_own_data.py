@@ -149,6 +149,13 @@ class TestFormats:
         _, spec = load(tmp_path / "pics", tmp_path, colour=True, image_size=4)
         assert (spec.num_channels, spec.image_shape, spec.max_length) == (3, (4, 4), 16)
 
+    def test_a_folder_without_folders_of_classes_is_for_pretraining(self, tmp_path):
+        image = pytest.importorskip("PIL.Image")
+        for i in range(20):
+            image.fromarray(RNG.integers(0, 255, (4, 4), dtype=np.uint8)).save(tmp_path / f"{i}.png")
+        splits, spec = load(tmp_path, tmp_path / "cache")
+        assert spec.labels == () and spec.problem_type is None and "labels" not in splits["train"].column_names
+
     def test_a_folder_of_sounds(self, tmp_path):
         soundfile = pytest.importorskip("soundfile")
         for i in range(20):

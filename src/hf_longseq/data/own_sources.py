@@ -188,10 +188,13 @@ def _open_folder(folder: Path) -> dict[str, Table]:
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
     if not files:
         raise HfLongSeqError(f"{folder} holds no table, picture or sound: check the path.")
-    return {
-        split: Table(folder.name, {"file": [str(f) for f in some], "label": [f.parent.name for f in some]}, some)
-        for split, some in _by_split(files, lambda file: file.relative_to(folder).parts[0]).items()
-    }
+    found = {}
+    for split, some in _by_split(files, lambda file: file.relative_to(folder).parts[0]).items():
+        columns = {"file": [str(file) for file in some]}
+        if any(len(file.relative_to(folder).parts) > (1 if split == "all" else 2) for file in some):
+            columns["label"] = [file.parent.name for file in some]  # else no folder of a class: for pretraining
+        found[split] = Table(folder.name, columns, some)
+    return found
 
 
 def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, list[Path]]:
