@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name="${1:-}"
 three="transformer,s4,dlr"
 controls="transformer transformer@init=mimetic transformer@attention_bias=local"
+rates=(--grid lr=5e-4,1e-3,2e-3 pretrain.learning_rate=1e-3,2e-3,4e-3)
 
 compare() {
     .venv/bin/hf-longseq compare --inits scratch,scratch-tied@steps,spt-masked --tune --tune_seeds 1000 \
@@ -29,30 +30,51 @@ run_gene-starts-labels-s4() { more_labels --arch s4 --pretrain.max_steps 1000 --
 run_gene-starts-causal() { shorter --arch transformer --inits scratch,scratch-tied@steps,spt-causal "$@"; }
 # every parameter redrawn: what is a structured initialisation worth?
 run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "$@"; }
-# another genome: pretraining on its own windows, on those of the embedded genome, and on both
-run_gene-starts-e-coli() {
+# other genomes, by the name of their file
+genome() {
     mkdir -p runs/examples
     [ -d runs/examples/genomes ] || (cd runs/examples && apt-get download cct-examples && dpkg-deb -x cct-*.deb genomes)
+    shorter --data.data_dir runs/examples/genomes --data.genome "$@"
+}
+run_gene-starts-t-kodakaraensis() { genome Thermococcus_kodakaraensis --arch transformer "$@"; }
+run_gene-starts-m-acetivorans() { genome Methanosarcina_acetivorans --arch transformer "$@"; }
+run_gene-starts-m-thermautotrophicus() { genome Methanobacterium_thermoautotrophicum --arch transformer "$@"; }
+run_gene-starts-m-maripaludis() { genome Methanococcus_maripaludis --arch transformer "$@"; }
+# pretraining on the genome's own windows, on those of the embedded genome, and on both
+run_gene-starts-e-coli() {
+    mkdir -p runs/examples
     [ -f runs/examples/bradyrhizobium-128.parquet ] || "$PYTHON" - <<'END'
 from hf_longseq import load_task
 train = load_task("gene-starts", length=128)[0]["train"]
 train.select_columns(["input_ids"]).to_parquet("runs/examples/bradyrhizobium-128.parquet")
 END
-    shorter --arch transformer --data.data_dir runs/examples/genomes --data.genome NC_000913 \
-        --unlabelled runs/examples/bradyrhizobium-128.parquet \
+    genome NC_000913 --arch transformer --unlabelled runs/examples/bradyrhizobium-128.parquet \
         --inits scratch,scratch-tied@steps spt-masked@pretrain_inputs={all,unlabelled,all+unlabelled} "$@"
 }
+# the same, at its own rate of pretraining, and with S4
+run_gene-starts-e-coli-rates() { genome NC_000913 --arch transformer --inits spt-masked "${rates[@]}" "$@"; }
+run_gene-starts-e-coli-s4() { genome NC_000913 --arch s4 "$@"; }
 # is it locality that pretraining teaches?
 run_gene-starts-controls() { shorter --arch $controls "$@"; }
 # the same, each control at its own rate of pretraining
 run_gene-starts-controls-rates() {
-    shorter --arch $controls --inits spt-masked --grid lr=5e-4,1e-3,2e-3 pretrain.learning_rate=1e-3,2e-3,4e-3 "$@"
+    shorter --arch $controls --inits spt-masked "${rates[@]}" "$@"
 }
 
 tones() { compare --recipe spoken-tones-100 --grid lr=1e-3,3e-3,6e-3 "$@"; }
 run_tones-controls() { tones --arch $controls "$@"; }
 # fewer labels, ten seeds, for subsets differ much
 run_tones-labels() { tones --arch transformer --train_fractions 0.2,0.5 --seeds $(seq 10 19) "$@"; }
+
+# four speakers in a second of raw audio, 100 labels
+run_voices() {
+    mkdir -p runs/examples
+    [ -d runs/examples/voices ] || (cd runs/examples && apt-get download fillets-ng-data-cs fillets-ng-data-nl &&
+        for package in fillets-ng-data-*.deb; do dpkg-deb -x "$package" voices; done)
+    compare --recipe spoken-tones-100 --task voices --data.data_dir runs/examples/voices --data.sampling_rate 500 \
+        --data.num_train_examples 100 --data.pretrain_inputs all --pretrain.max_steps 1000 --finetune.max_steps 200 \
+        --grid lr=1e-3,2e-3,4e-3 --arch transformer "$@"
+}
 
 run_listops() {
     compare --recipe listops-tiny --arch "$three" --grid lr=1e-3,3e-3,6e-3 "$@"
