@@ -1,10 +1,13 @@
 """Every result quoted in the documentation, a mean with its deviation, is that of some run kept in results/."""
 
+import itertools
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.stats
 
 from hf_longseq.comparison.write import write_report
 
@@ -16,6 +19,8 @@ PAGES = [
     if "±" in page.read_text(encoding="utf-8")
 ]
 QUOTED = re.compile(r"(\d+\.\d+) ± (\d+\.\d+)")
+# "+12.3 points, 95 % interval 9.4 to 15.2", "19.4 (16.3 to 22.5)"
+INTERVAL = re.compile(r"(\d+\.\d)(?:[^\d±]|95 %)*?(−?\d+\.\d) to (−?\d+\.\d)(?!\d)")
 
 
 def kept_results() -> set[str]:
@@ -40,6 +45,37 @@ def test_every_quoted_result_has_a_run(page):
     assert quoted, f"{page} shows ± in a form that this test does not read"
     unknown = sorted(quoted - kept)
     assert not unknown, f"{page.name} quotes {unknown}, which no results.json under results/ holds"
+
+
+def kept_differences() -> set[tuple[str, str]]:
+    """The 95 % intervals of the differences between any two arms of results/, and between the gains of any two over
+    equal steps, each with its mean: t-tests in pairs of seeds, else Welch's."""
+    arms, gains = [], []
+    for path in ROOT.glob("results/**/results.json"):
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        points = [(row, 100 * np.array(row["values"])) for row in rows]
+        arms += [(row["seeds"], values) for row, values in points]
+        tied = [(row, values) for row, values in points if row["init"] == "scratch-tied@steps"]
+        gains += [
+            (row["seeds"], values - partner)
+            for row, values in points
+            for other, partner in tied
+            if row["init"].startswith("spt") and all(row[key] == other[key] for key in ("arch", "fraction"))
+        ]
+    found = set()
+    for several in (arms, gains):
+        for (seeds, a), (others, b) in itertools.permutations(several, 2):
+            test = scipy.stats.ttest_rel(a, b) if seeds == others else scipy.stats.ttest_ind(a, b, equal_var=False)
+            bounds = test.confidence_interval(0.95)
+            found.add((f"{abs(a.mean() - b.mean()):.1f}", f"{bounds.low:.1f} to {bounds.high:.1f}".replace("-", "−")))
+    return found
+
+
+def test_every_quoted_interval_is_that_of_two_arms():
+    page = (ROOT / "docs/claims.md").read_text(encoding="utf-8")
+    quoted = {(mean, f"{low} to {high}") for mean, low, high in INTERVAL.findall(page)}
+    assert len(quoted) >= page.count(" interval ")
+    assert not quoted - kept_differences(), "docs/claims.md quotes intervals that results/ does not give"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("results/**/results.json")), ids=lambda path: path.parent.name)
