@@ -36,10 +36,10 @@ genome() {
     [ -d runs/examples/genomes ] || (cd runs/examples && apt-get download cct-examples && dpkg-deb -x cct-*.deb genomes)
     shorter --data.data_dir runs/examples/genomes --data.genome "$@"
 }
-run_gene-starts-t-kodakaraensis() { genome Thermococcus_kodakaraensis --arch transformer "$@"; }
-run_gene-starts-m-acetivorans() { genome Methanosarcina_acetivorans --arch transformer "$@"; }
-run_gene-starts-m-thermautotrophicus() { genome Methanobacterium_thermoautotrophicum --arch transformer "$@"; }
-run_gene-starts-m-maripaludis() { genome Methanococcus_maripaludis --arch transformer "$@"; }
+run_gene-starts-thermococcus() { genome Thermococcus_kodakaraensis --arch transformer "$@"; }
+run_gene-starts-methanosarcina() { genome Methanosarcina_acetivorans --arch transformer "$@"; }
+run_gene-starts-methanobacterium() { genome Methanobacterium_thermoautotrophicum --arch transformer "$@"; }
+run_gene-starts-methanococcus() { genome Methanococcus_maripaludis --arch transformer "$@"; }
 # pretraining on the genome's own windows, on those of the embedded genome, and on both
 run_gene-starts-e-coli() {
     mkdir -p runs/examples
