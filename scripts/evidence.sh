@@ -19,14 +19,17 @@ compare() {
 
 gene_starts() { compare --recipe gene-starts --grid lr=5e-4,1e-3,2e-3 "$@"; }
 run_gene-starts() { gene_starts --arch transformer "$@"; }
-# 300 and 1,000 labels, after one pretraining
+# more labels, after one pretraining
 more_labels() { gene_starts --data.num_train_examples 1000 --train_fractions 0.3,1 --finetune.max_steps 300 "$@"; }
 run_gene-starts-labels() { more_labels --arch transformer "$@"; }
 
 shorter() { gene_starts --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"; }
 run_gene-starts-s4() { shorter --arch s4 "$@"; }
 run_gene-starts-dlr() { shorter --arch dlr "$@"; }
-run_gene-starts-labels-s4() { more_labels --arch s4 --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"; }
+run_gene-starts-labels-s4() {
+    more_labels --arch s4 --train_fractions 0.1,0.3,1 --seeds $(seq 10 19) \
+        --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"
+}
 run_gene-starts-causal() { shorter --arch transformer --inits scratch,scratch-tied@steps,spt-causal "$@"; }
 # every parameter redrawn: what is a structured initialisation worth?
 run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "$@"; }

@@ -3,10 +3,11 @@
 """Your own data as a task: text, token ids, series of numbers, pictures or sounds, with classes or numbers to predict,
 for the whole or for every position (forms of such labels: `label_sequences.py`).
 
-Rows of train without a label (in a csv file an empty cell or NaN; None and NA are names) become the split "unlabelled",
-which pretraining reads; rows of validation and test are never among its inputs. Results say how many rows have labels, how they are split, and how many inputs are open to
-pretraining. Data without a label column are for pretraining alone. Beside `X.npy` the arrays of its folder with as many
-rows are columns, such as the labels in `y.npy`.
+Rows of train without a label (in a csv file an empty cell or NaN; None and NA are names) become the split
+"unlabelled", which pretraining reads; rows of validation and test are never among its inputs. Results say how many
+rows have labels, how they are split, and how many inputs are open to pretraining. Data without a label column are for
+pretraining alone. Beside `X.npy` the arrays of its folder with as many rows are columns, such as the labels in
+`y.npy`.
 
 Splits that the source has are kept; missing ones are taken out of train: whole groups if `group_column` is given (no
 subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
