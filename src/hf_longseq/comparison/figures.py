@@ -64,9 +64,10 @@ def report_figures(results: Results, means: pd.DataFrame, rows: Sequence[Row]) -
 def headline(rows: Sequence[Row]) -> Figure | None:
     """Scores of all arms, a line per row, with the gains over scratch and over equal budget beside them.
 
-    Of more than 12 rows, those with equal budget come first, then one per task and architecture, fewest labels first.
+    Of more than 12 rows, those with equal budget come first, then one per data (a name up to its comma) and
+    architecture, fewest labels first.
     """
-    order = pd.DataFrame([(row.name, row.arch, row.gain is None, row.over_tied is None) for row in rows])
+    order = pd.DataFrame([(row.name.split(",")[0], row.arch, row.gain is None, row.over_tied is None) for row in rows])
     if not len(order):
         return None
     order["within"] = order.groupby([0, 1]).cumcount()
