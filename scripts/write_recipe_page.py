@@ -27,6 +27,9 @@ hf-longseq spt --recipe listops/s4 --tiny --output_dir runs/trial   # toy sizes,
 hf-longseq spt --recipe listops/s4 --finetune.optim adafactor --pretrain.torch_compile true --output_dir runs/other
 ```
 
+With `--task` or `--data` a recipe brings its model and phases to other data; its `data` section, the number of labels
+included, stays behind.
+
 A phase takes any field of transformers' `TrainingArguments`; pretraining also takes those of `SPTConfig`. Two are
 special: `global_batch_size` counts the examples of a step over all processes, from which the accumulation follows,
 and `num_train_epochs` may take the place of `max_steps`. A mistyped name is an error that suggests the right one.

@@ -300,12 +300,14 @@ class _RepeatedTaps(torch.autograd.Function):
 
 def _repeat(x_HKN: torch.Tensor, power_HNN: torch.Tensor, count: int) -> torch.Tensor:
     """x P^q for q = 0 ... count - 1, one below the other."""
-    made = x_HKN.new_empty(len(x_HKN), count * x_HKN.shape[1], x_HKN.shape[2])
-    for x, power, target in _channel_groups(x_HKN, power_HNN, made):
-        found = [x]
+    width = x_HKN.shape[1]
+    made = x_HKN.new_empty(len(x_HKN), count * width, x_HKN.shape[2])
+    for group in _channel_groups(x_HKN):
+        x, power, target = x_HKN[group], power_HNN[group], made[group]
+        target[:, :width] = x
         for step in range(1, count):
-            found.append(_without_remains(torch.bmm(found[-1], power), step))
-        torch.cat(found, dim=1, out=target)
+            x = _without_remains(torch.bmm(x, power), step)
+            target[:, step * width : (step + 1) * width] = x
     return made
 
 
@@ -313,22 +315,24 @@ def _pull_back(grad_HKN: torch.Tensor, width: int, power_HNN: torch.Tensor) -> t
     """Gradients of x, x P, x P^2, ..., each of ``width`` rows, with what each passes back to the one before; the last
     may have fewer rows."""
     pulled = torch.empty_like(grad_HKN, memory_format=torch.contiguous_format)
-    for grad, power, target in _channel_groups(grad_HKN, power_HNN, pulled):
-        *grads, last = grad.split(width, dim=1)
-        found, transposed, missing = [last], power.mT, width - last.shape[1]
-        if grads and missing:
-            last = F.pad(last, (0, 0, 0, missing))
-        for step, grad in enumerate(reversed(grads), 1):
-            last = _without_remains(torch.baddbmm(grad, last, transposed), step)
-            found.append(last)
-        torch.cat(found[::-1], dim=1, out=target)
+    starts = range(0, grad_HKN.shape[1], width)
+    for group in _channel_groups(grad_HKN):
+        grad, transposed, target = grad_HKN[group], power_HNN[group].mT, pulled[group]
+        last = grad[:, starts[-1] :]
+        target[:, starts[-1] :] = last
+        if last.shape[1] < width and len(starts) > 1:
+            last = F.pad(last, (0, 0, 0, width - last.shape[1]))
+        for step, start in enumerate(reversed(starts[:-1]), 1):
+            last = _without_remains(torch.baddbmm(grad[:, start : start + width], last, transposed), step)
+            target[:, start : start + width] = last
     return pulled
 
 
-def _channel_groups(*parts: torch.Tensor):
-    """The same channels of each, as many as stay in a CPU's cache together."""
-    at_once = CHANNELS if parts[0].device.type == "cpu" else len(parts[0])
-    return zip(*(part.split(at_once) for part in parts), strict=True)
+def _channel_groups(x_HKN: torch.Tensor) -> list[slice]:
+    """Channels, as many as stay in a CPU's cache together."""
+    channels = len(x_HKN)
+    at_once = CHANNELS if x_HKN.device.type == "cpu" else channels
+    return [slice(start, start + at_once) for start in range(0, channels, at_once)]
 
 
 def _without_remains(x: torch.Tensor, step: int) -> torch.Tensor:
