@@ -48,23 +48,25 @@ def test_every_quoted_result_has_a_run(page):
 
 
 def kept_differences() -> set[tuple[str, str]]:
-    """The 95 % intervals of the differences between any two arms of results/, and between the gains of any two over
-    equal steps, each with its mean: t-tests in pairs of seeds, else Welch's."""
+    """The 95 % intervals of the differences between any two arms of a task in results/, and between the gains of any
+    two over equal steps, each with its mean: t-tests in pairs of seeds, else Welch's."""
     arms, gains = [], []
     for path in ROOT.glob("results/**/results.json"):
-        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        points = [(row, 100 * np.array(row["values"])) for row in rows]
-        arms += [(row["seeds"], values) for row, values in points]
+        results = json.loads(path.read_text(encoding="utf-8"))
+        points = [(row, 100 * np.array(row["values"])) for row in results["rows"]]
+        arms += [(results["task"], row["seeds"], values) for row, values in points]
         tied = [(row, values) for row, values in points if row["init"] == "scratch-tied@steps"]
         gains += [
-            (row["seeds"], values - partner)
+            (results["task"], row["seeds"], values - partner)
             for row, values in points
             for other, partner in tied
             if row["init"].startswith("spt") and all(row[key] == other[key] for key in ("arch", "fraction"))
         ]
     found = set()
     for several in (arms, gains):
-        for (seeds, a), (others, b) in itertools.permutations(several, 2):
+        for (task, seeds, a), (other_task, others, b) in itertools.permutations(several, 2):
+            if task != other_task:
+                continue
             test = scipy.stats.ttest_rel(a, b) if seeds == others else scipy.stats.ttest_ind(a, b, equal_var=False)
             bounds = test.confidence_interval(0.95)
             found.add((f"{abs(a.mean() - b.mean()):.1f}", f"{bounds.low:.1f} to {bounds.high:.1f}".replace("-", "−")))
