@@ -1,5 +1,6 @@
 """Every result quoted in the documentation, a mean with its deviation, is that of some run kept in results/."""
 
+import collections
 import itertools
 import json
 import re
@@ -47,29 +48,40 @@ def test_every_quoted_result_has_a_run(page):
     assert not unknown, f"{page.name} quotes {unknown}, which no results.json under results/ holds"
 
 
-def kept_differences() -> set[tuple[str, str]]:
-    """The 95 % intervals of the differences between any two arms of a task in results/, and between the gains of any
-    two over equal steps, each with its mean: t-tests in pairs of seeds, else Welch's."""
-    arms, gains = [], []
+def interval(seeds: list[int], a: np.ndarray, others: list[int], b: np.ndarray) -> tuple[str, str]:
+    """The difference of two means and its 95 % interval, as pages write them: by pairs of seeds, else Welch's."""
+    test = scipy.stats.ttest_rel(a, b) if seeds == others else scipy.stats.ttest_ind(a, b, equal_var=False)
+    bounds = test.confidence_interval(0.95)
+    return f"{abs(a.mean() - b.mean()):.1f}", f"{bounds.low:.1f} to {bounds.high:.1f}".replace("-", "−")
+
+
+def kept_arms() -> list[tuple[dict, dict, np.ndarray]]:
+    """The comparison, the row and the percentages of every arm in results/."""
+    arms = []
     for path in ROOT.glob("results/**/results.json"):
         results = json.loads(path.read_text(encoding="utf-8"))
-        points = [(row, 100 * np.array(row["values"])) for row in results["rows"]]
-        arms += [(results["task"], row["seeds"], values) for row, values in points]
-        tied = [(row, values) for row, values in points if row["init"] == "scratch-tied@steps"]
-        gains += [
-            (results["task"], row["seeds"], values - partner)
-            for row, values in points
-            for other, partner in tied
-            if row["init"].startswith("spt") and all(row[key] == other[key] for key in ("arch", "fraction"))
-        ]
-    found = set()
+        arms += [(results, row, 100 * np.array(row["values"])) for row in results["rows"]]
+    return arms
+
+
+def kept_differences() -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """The intervals between any two arms of a task in results/, by what pages write of the two (`81.5 ± 1.3`); under
+    ("", "") those between the gains of any two over the equal steps of their comparison."""
+    arms = kept_arms()
+    gains = [
+        (results, row, values - partner)
+        for results, row, values in arms
+        for same, other, partner in arms
+        if same is results
+        and (row["init"][:3], other["init"]) == ("spt", "scratch-tied@steps")
+        and all(row[key] == other[key] for key in ("arch", "fraction"))
+    ]
+    found = collections.defaultdict(set)
     for several in (arms, gains):
-        for (task, seeds, a), (other_task, others, b) in itertools.permutations(several, 2):
-            if task != other_task:
-                continue
-            test = scipy.stats.ttest_rel(a, b) if seeds == others else scipy.stats.ttest_ind(a, b, equal_var=False)
-            bounds = test.confidence_interval(0.95)
-            found.add((f"{abs(a.mean() - b.mean()):.1f}", f"{bounds.low:.1f} to {bounds.high:.1f}".replace("-", "−")))
+        for (one, row, a), (two, other, b) in itertools.permutations(several, 2):
+            if one["task"] == two["task"]:
+                scores = [f"{100 * arm['mean']:.1f} ± {100 * arm['std']:.1f}" for arm in (row, other)]
+                found[tuple(scores) if several is arms else ("", "")].add(interval(row["seeds"], a, other["seeds"], b))
     return found
 
 
@@ -77,7 +89,20 @@ def test_every_quoted_interval_is_that_of_two_arms():
     page = (ROOT / "docs/claims.md").read_text(encoding="utf-8")
     quoted = {(mean, f"{low} to {high}") for mean, low, high in INTERVAL.findall(page)}
     assert len(quoted) >= page.count(" interval ")
-    assert not quoted - kept_differences(), "docs/claims.md quotes intervals that results/ does not give"
+    kept = set().union(*kept_differences().values())
+    assert not quoted - kept, "docs/claims.md quotes intervals that results/ does not give"
+
+
+def test_every_gain_in_a_table_is_that_of_the_arms_beside_it():
+    kept = kept_differences()
+    lines = [line for line in (ROOT / "docs/claims.md").read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    gains = [(line, INTERVAL.findall(line.split("|")[-2])) for line in lines if len(QUOTED.findall(line)) == 2]
+    assert sum(bool(quoted) for _, quoted in gains) >= 10
+    for line, quoted in gains:
+        (before, deviation), (after, its_deviation) = QUOTED.findall(line)
+        arms = (f"{after} ± {its_deviation}", f"{before} ± {deviation}")
+        for mean, low, high in quoted:
+            assert (mean, f"{low} to {high}") in kept[arms], line
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("results/**/results.json")), ids=lambda path: path.parent.name)
