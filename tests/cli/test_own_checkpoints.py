@@ -86,6 +86,21 @@ def test_series_of_other_channels_get_a_new_embedding(tmp_path):
     assert {"model.embed_values.weight", "model.embed_values.bias"} <= set(moved["new"])
 
 
+def test_rarer_token_ids_keep_the_embedding_of_the_checkpoint_and_new_ones_do_not(tmp_path):
+    def ids(name, highest):
+        rows = [{"input_ids": [i % 10, i // 10, highest], "label": i % 2} for i in range(40)]
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)))
+        return tmp_path / name
+
+    words = ["pretrain", "--data", ids("many.jsonl", 29), "--tiny", "--max_steps", "1"]
+    assert main([str(word) for word in [*words, "--output_dir", tmp_path / "run"]]) == 0
+    fewer = finetune(tmp_path / "run", ids("few.jsonl", 9), tmp_path / "fewer")
+    assert all(name.startswith("classifier.") for name in fewer["transfer"]["new"])
+    assert json.loads((tmp_path / "fewer" / "config.json").read_text())["vocab_size"] == 32
+    more = finetune(tmp_path / "run", ids("more.jsonl", 40), tmp_path / "more")
+    assert "model.embed_tokens.weight" in more["transfer"]["new"]
+
+
 def test_a_trunk_of_texts_does_not_read_series(of_texts, tmp_path, capsys):
     np.savez(tmp_path / "series.npz", x=np.random.default_rng(0).normal(size=(40, 12)), y=np.arange(40) % 2)
     words = ["finetune", "--init_from", of_texts, "--data", tmp_path / "series.npz", "--modality", "values"]

@@ -96,6 +96,8 @@ class TestFormats:
         splits, spec = load(tmp_path / "a.parquet", tmp_path)
         assert (spec.vocab_size, spec.mask_token_id, spec.pad_token_id) == (32, 30, 31)
         DataCollatorForMaskedDenoising.from_task(spec)([splits["train"][0]])
+        sizes = [load(tmp_path / "a.parquet", tmp_path, vocab_size=size)[1].vocab_size for size in (50, 10)]
+        assert sizes == [52, 32]  # room for more, never for fewer
 
     def test_numbers_in_text_cells_of_different_lengths(self, tmp_path):
         rows = [(" ".join(str(v) for v in RNG.normal(size=4 + i % 3)), i % 2) for i in range(20)]

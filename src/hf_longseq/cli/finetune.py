@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-longseq finetune`: train a classifier from a pretrained checkpoint, or from scratch."""
 
+import json
 from pathlib import Path
 
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted, train
@@ -71,7 +72,16 @@ def _starting_from(options, overrides: dict) -> tuple[str | None, str | None]:
     if options.recipe is not None:  # which has its own head, dropout and so on
         section = {name: value for name, value in section.items() if name not in HEAD_FIELDS}
     overrides["model"] = section | given
+    if (ids := _number_of_ids(folder)) and overrides.get("data", {}).get("task") == "own-data":
+        overrides["data"].setdefault("vocab_size", ids)
     return source, options.init_from
+
+
+def _number_of_ids(folder: Path) -> int | None:
+    """How many token ids a model of own data embeds beside its mask and its padding; of other inputs None."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    mask, size = config.get("mask_token_id"), config.get("vocab_size")
+    return mask if None not in (mask, size) and mask == size - 2 else None
 
 
 def show_spans(folder: Path) -> None:

@@ -66,6 +66,7 @@ def load(
     image_size: int | None = None,
     sampling_rate: int | None = None,
     mask_ratio: float | None = None,
+    vocab_size: int | None = None,
     per_position: bool | None = None,
     outside_label: str | None = None,
     cache_dir: str | None = None,
@@ -88,12 +89,20 @@ def load(
         image_size: Resize pictures to this many pixels a side.
         sampling_rate: Resample sounds to this rate in Hz.
         mask_ratio: Masked share in pretraining; default: 0.15 for text and tokens, 0.25 for series, 0.5 for pictures.
+        vocab_size: Number of token ids to make room for, if these data do not hold all; `finetune --init_from` takes
+            that of the checkpoint. Default: up to the highest.
         per_position: Whether every position has a label of its own; default: by the name and the content of the label
             column.
         outside_label: The class of positions outside of every span, if it is not called "O".
         cache_dir: Where the converted data are kept; default: `cache_directory()`.
     """
-    for name, value in {"max_length": max_length, "image_size": image_size, "sampling_rate": sampling_rate}.items():
+    counts = {
+        "max_length": max_length,
+        "image_size": image_size,
+        "sampling_rate": sampling_rate,
+        "vocab_size": vocab_size,
+    }
+    for name, value in counts.items():
         if value is not None and value < 1:
             raise HfLongSeqError(f"data.{name} is {value}: give a number of 1 or more.")
     tables = open_source(data)
@@ -109,6 +118,7 @@ def load(
     rows = _Rows(tables, reader, (input_column, second_input_column), label_column, group_column)
     rows.read_labels(label_column, per_position, problem_type, outside_label)
     rows.measure()
+    rows.highest = max(rows.highest, (vocab_size or 0) - 1)
     split_of = _make_splits(rows, {"validation": validation_fraction, "test": test_fraction}, seed)
     rows.scale_by(np.isin(split_of, ("train", UNLABELLED)))
     labels = rows.sequences.digest if rows.sequences else hashlib.sha256(rows.targets.tobytes()).hexdigest()
