@@ -52,16 +52,16 @@ FEATURES = {
 }
 
 
-def ridge(x_BF: np.ndarray, y_B: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Weights (penalties, F) of standardised features, with the smaller of the two systems."""
+def ridge(x_BF: np.ndarray, targets: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Weights (penalties, F), for C targets (penalties, F, C), of standardised features, by the smaller system."""
     x_BF = (x_BF - shift) / scale
     if len(x_BF) < x_BF.shape[1]:
         values, vectors = np.linalg.eigh(x_BF @ x_BF.T)
-        left, right = x_BF.T @ vectors, vectors.T @ y_B
+        left, right = x_BF.T @ vectors, vectors.T @ targets
     else:
         values, vectors = np.linalg.eigh(x_BF.T @ x_BF)
-        left, right = vectors, vectors.T @ (x_BF.T @ y_B)
-    return np.stack([left @ (right / (values + penalty)) for penalty in PENALTIES])
+        left, right = vectors, vectors.T @ (x_BF.T @ targets)
+    return np.stack([left @ (right.T / (values + penalty)).T for penalty in PENALTIES])
 
 
 def score(features: dict[str, np.ndarray], targets: dict[str, np.ndarray], labels: int, seed: int) -> float:

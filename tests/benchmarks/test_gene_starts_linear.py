@@ -1,26 +1,15 @@
 """Linear classifiers of gene starts: counts are right, ridge finds what is linear, the command prints every row."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gene_starts_linear as linear
 from data.stand_ins import write_genome
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gene_starts_linear.py"
 
-
-@pytest.fixture(scope="module")
-def linear():
-    spec = importlib.util.spec_from_file_location("gene_starts_linear", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_words_and_their_counts(linear):
+def test_words_and_their_counts():
     bases = np.array([[0, 3, 2, 3, 0, 0, 1, 1]])  # ATG TAA CC
     assert linear.words(bases, 3, first=0, stride=3).tolist() == [[14, 48]]
     assert linear.STOPS[0] == 48
@@ -29,7 +18,7 @@ def test_words_and_their_counts(linear):
 
 
 @pytest.mark.parametrize("labels", [5, 60])
-def test_ridge_solves_its_equations_either_way(linear, labels):
+def test_ridge_solves_its_equations_either_way(labels):
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(labels, 12)), generator.normal(size=labels)
     found = linear.ridge(x, y, np.zeros(12), np.ones(12))
@@ -37,7 +26,7 @@ def test_ridge_solves_its_equations_either_way(linear, labels):
         assert np.allclose(weights, np.linalg.solve(x.T @ x + penalty * np.eye(12), x.T @ y))
 
 
-def test_the_command_prints_every_classifier(linear, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_every_classifier(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
     genome = write_genome(tmp_path, bases=2_000_000)
     monkeypatch.setattr(sys, "argv", ["x", "--length", "128", "--data_dir", str(genome), "--subsets", "1"])
@@ -48,7 +37,7 @@ def test_the_command_prints_every_classifier(linear, tmp_path, monkeypatch, caps
     assert rows[6].startswith("entropy of a base in genes: 1.3")
 
 
-def test_the_place_in_a_codon_tells_what_it_tells(linear):
+def test_the_place_in_a_codon_tells_what_it_tells():
     """Genes of AAC and of GAC alone, one on each strand: the second and third places hold no surprise."""
     codes = np.array([0, 0, 1, 2, 0, 1] * 2, np.uint8)
     codes[6:] = linear.COMPLEMENT[codes[6:][::-1]]
