@@ -124,7 +124,7 @@ def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path
     results, done = run(folder, **grown)
     assert done == {"s4-scratch-f1-lr0.01-s0", "s4-scratch-f0.5-lr0.001-s0", "s4-scratch-f0.5-lr0.01-s0"}
     assert [(row["fraction"], row["train_examples"]) for row in results["rows"]] == [(1.0, 64), (0.5, 32)]
-    for changed in ({"seeds": [5]}, {"tune": True}, {"grid": ["lr=1e-3"]}, {"train_fractions": [1.0]}):
+    for changed in ({"seeds": [5]}, {"tune": True}, {"grid": ["lr=1e-3"]}, {"grid": []}, {"train_fractions": [1.0]}):
         with pytest.raises(HfLongSeqError, match="holds another run"):
             run(folder, **{**grown, **changed})
     with pytest.raises(HfLongSeqError, match="finetune.max_steps is 2 there"):

@@ -63,15 +63,24 @@ def test_all_arms_run_on_the_same_budget_and_the_results_have_the_agreed_form(tm
     assert "equal budget" in table and "±" in table and "waves: test accuracy, %" in table
 
 
-def test_the_best_of_all_arms_that_pretrain_is_kept(tmp_path):
-    scores = {"scratch": 0.9, "spt-masked": 0.7, "spt-masked@span_length=4": 0.8}
-    runs = [{"name": f"run-{index}", "init": init} for index, init in enumerate(scores)]
-    write_json(tmp_path / "plan.json", {"metric": "accuracy", "runs": [{"name": "p", "init": "pretrain"}, *runs]})
-    for run in runs:
-        metrics = {"init": run["init"], "validation": {"accuracy": scores[run["init"]], "loss": 1.0}}
-        write_json(tmp_path / "runs" / run["name"] / "metrics.json", metrics)
-    best = json.loads((keep_best(tmp_path) / "metrics.json").read_text())
-    assert best["init"] == "spt-masked@span_length=4"
+def test_the_best_of_all_reported_arms_that_pretrain_is_kept(tmp_path):
+    scores = {"scratch": [0.9], "spt-masked": [0.7], "spt-masked@span_length=4": [0.6, 0.8]}
+    rows = [{"init": init, "validation_values": values} for init, values in scores.items()]
+    for place, row in enumerate(rows):
+        row["runs"] = [f"runs/{place}-{seed}" for seed in range(len(row["validation_values"]))]
+        for name in row["runs"]:
+            write_json(tmp_path / name / "metrics.json", {"name": name})
+    write_json(tmp_path / "results.json", {"metric": "accuracy", "rows": rows})
+    assert json.loads((keep_best(tmp_path) / "metrics.json").read_text()) == {"name": "runs/2-1"}
+
+
+def test_a_failed_run_is_no_candidate_for_the_best(tmp_path):
+    steps = {"pretrain": {"max_steps": 4}, "finetune": {"max_steps": 2}}
+    grid = ["pretrain.learning_rate=1e-3,1e30"]
+    raw = {"data": {"task": "waves"}, "model": {"arch": "s4"}}
+    comparison = spt(raw, tmp_path / "out", inits=["spt"], grid=grid, overrides=steps, tiny=True)
+    assert comparison.results["failed"]
+    assert "test" in json.loads((comparison.best / "metrics.json").read_text())
 
 
 def test_an_arm_is_the_run_that_the_phases_alone_give(recipe, tmp_path):
@@ -132,10 +141,15 @@ def test_tuning_chooses_by_seeds_that_no_row_reports(tmp_path):
     scored = [path.parent.name for path in (tmp_path / "out" / "runs").glob("*/metrics.json")
               if "test" in json.loads(path.read_text())]  # fmt: skip
     assert len(scored) == 2 and all(name.endswith("-s0") for name in scored)
-    reports = []
-    compare({"data": {"task": "waves"}}, tmp_path / "out", tune=True, **options,
-            listener=lambda *report: reports.append(report))  # fmt: skip
+    reports, plans, plan = [], set(), tmp_path / "out" / "plan.json"
+
+    def listener(*report):
+        reports.append(report)
+        plans.add(plan.read_text())
+
+    compare({"data": {"task": "waves"}}, tmp_path / "out", tune=True, **options, listener=listener)
     assert not any(text for _, _, _, text in reports)
+    assert plans == {plan.read_text()}, "a command that joins does not put the smaller plan in its place"
 
 
 def test_operations_are_tied_with_the_heads_of_both_phases(tmp_path):

@@ -57,6 +57,17 @@ def test_the_arm_of_the_gain_is_chosen_by_validation(tmp_path):
     assert tables_of(tmp_path, rows)[0].bold == ["causal"]
 
 
+def test_where_arms_have_different_partners_those_of_the_gain_stand_in_the_line(tmp_path):
+    partners = {"scratch": "scratch@pooling=last", "scratch_tied": ["scratch-tied@pooling=last"]}
+    rows = [*fair([0.7] * 5, [0.5] * 5), row(init="scratch@pooling=last", values=[0.3] * 5)]
+    rows += [row(init="scratch-tied@pooling=last", values=[0.6] * 5)]
+    rows += [row(init="spt-causal", values=[0.9] * 5, **partners)]
+    (line,) = tables_of(tmp_path, rows)[0].cells.to_dict("records")
+    assert [line[name].split()[0] for name in ("scratch", "equal budget", "causal", "gain")] == [
+        "30.0", "60.0", "90.0", "+30.0"
+    ]  # fmt: skip
+
+
 def test_protocols_and_variants_never_share_a_line(tmp_path):
     scarce = [row(init="spt-masked", protocol=name, pretrain_examples=read) for name, read in
               (("labels scarce", 9000), ("data scarce", 1000))]  # fmt: skip

@@ -405,17 +405,15 @@ class PlanWork:
 
 
 def keep_best(output_dir: Path) -> Path | None:
-    """Copy the self-pretrained classifier with the best validation metric to `best`; without such an arm, none."""
-    plan = run_folder.read_json(output_dir / PLAN)
-    metric = plan["metric"]
-    candidates = [run["name"] for run in plan["runs"] if pretrains(run["init"])]
-    if not candidates:
+    """Copy the reported self-pretrained classifier with the best validation metric to `best`; without one, none."""
+    results = run_folder.read_json(output_dir / RESULTS)
+    sign = 1 if greater_is_better(results["metric"]) else -1
+    rows = [row for row in results["rows"] if pretrains(row["init"])]
+    scores = {
+        run: sign * score for row in rows for run, score in zip(row["runs"], row["validation_values"], strict=True)
+    }
+    if not scores:
         return None
-
-    def validation(name: str) -> float:
-        value = run_folder.read_json(output_dir / RUNS / name / run_folder.METRICS)["validation"][metric]
-        return value if greater_is_better(metric) else -value
-
-    source = output_dir / RUNS / max(candidates, key=validation)
+    source = output_dir / max(scores, key=lambda run: scores[run])
     run_folder.replace_folder(output_dir / BEST, lambda fresh: shutil.copytree(source, fresh, dirs_exist_ok=True))
     return output_dir / BEST

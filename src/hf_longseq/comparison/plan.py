@@ -110,6 +110,7 @@ class Run:
     def record(self) -> dict[str, Any]:
         """What `plan.json` holds of a run."""
         fields = {name: value for name, value in vars(self).items() if name != "recipe"}
+        fields["scratch_tied"] = list(self.scratch_tied)  # as JSON gives it back
         objective = None if self.init.startswith("scratch") else self.recipe.pretrain.objective
         subset_seed = self.recipe.data.subset_seed
         return {**fields, "objective": objective, "subset_seed": subset_seed, "identity": self.identity()}

@@ -102,7 +102,7 @@ def admit_extension(output_dir: Path, settings: Raw, bases: Bases) -> None:
             return
     if (old.get("tune_seeds") or []) != new["tune_seeds"]:
         return
-    if any(not set(values) <= set(new["grid"].get(key, values)) for key, values in (old.get("grid") or {}).items()):
+    if any(not set(values) <= set(new["grid"].get(key, ())) for key, values in (old.get("grid") or {}).items()):
         return
     known = old.get("archs") or architectures_of(found)
     if not set(known) <= {arch for arch, _ in bases}:

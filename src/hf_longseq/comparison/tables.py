@@ -64,10 +64,14 @@ def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
         groups = block[~scratch].groupby(["protocol", variants[~scratch]], sort=False)
         for words, arms in [*groups] or [((), block[:0])]:
             found = [row for _, row in arms.iterrows()]
-            against = dict.fromkeys(base for one in found for base in partners(one, bases)) or bases
+            over = _preferred(arms, gains)
+            best = next((gain["init"] for gain in over if gain is not None), None)
+            # where arms have different partners, those stand in the line over which the gain is
+            ordered = sorted(found, key=lambda one: one["init"] != best)
+            against = dict.fromkeys(base for one in ordered for base in partners(one, bases)) or bases
             by_heading = {arm(base).heading: bases[base] for base in reversed(list(against))}
             by_heading |= {arm(one["init"], means["init"]).heading: one for one in found}
-            rows.append(Row(*key, ", ".join(filter(None, words)), by_heading, *_preferred(arms, gains)))
+            rows.append(Row(*key, ", ".join(filter(None, words)), by_heading, *over))
     return rows
 
 

@@ -155,7 +155,7 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
     """What the template says of a run."""
     task = run.settings["data"]["task"]
     own = run.settings["pretrain" if run.phase == "pretrain" else "finetune"]
-    unused = "num_train_epochs" if own.get("max_steps") else "max_steps"  # steps win
+    unused = "num_train_epochs" if own.get("max_steps") is not None else "max_steps"  # steps win
     return {
         "run": run,
         "head": head,
