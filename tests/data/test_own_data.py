@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datasets import Audio, ClassLabel, Dataset, Features, Value
+from datasets import Audio, ClassLabel, Dataset, DatasetDict, Features, Value
 
 from hf_longseq.data import byte_text, own_sources
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
@@ -68,6 +68,9 @@ class TestFormats:
         assert load("~/a.csv", tmp_path)[1].source == "~/a.csv"
         rows = [{"text": text, "label": label} for text, label in sentences()]
         monkeypatch.setattr("hf_longseq.data.own_sources.load_dataset", lambda repo_id: Dataset.from_list(rows))
+        assert load("org/texts", tmp_path)[1].source.endswith("/datasets/org/texts, its test split taken out of train")
+        parts = DatasetDict({"train": Dataset.from_list(rows), "test": Dataset.from_list(rows)})
+        monkeypatch.setattr("hf_longseq.data.own_sources.load_dataset", lambda repo_id: parts)
         assert load("org/texts", tmp_path)[1].source.endswith("/datasets/org/texts")
 
     def test_series_are_standardised_by_train(self, tmp_path):

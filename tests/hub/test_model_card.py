@@ -119,6 +119,33 @@ def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs,
     assert "of test accuracy over seeds" in text and "test loss" not in text
 
 
+@pytest.mark.parametrize("settings, transfer, said", [
+    ({}, {}, "on the same data"),
+    ({"task": "listops"}, {}, "on listops"),
+    ({"unlabelled": "more.csv"}, {}, "on the same data and more.csv"),
+    ({"unlabelled": "more.csv", "pretrain_inputs": "all"}, {}, "on the same data"),
+    ({"unlabelled": "more.csv", "pretrain_inputs": "unlabelled"}, {}, "on more.csv"),
+    (None, {"pretrained_on": "listops"}, "on listops"),
+    (None, {}, ", by hf-longseq"),
+])  # fmt: skip
+def test_a_card_names_the_data_of_the_pretraining_that_the_records_name(runs, settings, transfer, said):
+    run = read_run(runs / "classifier")
+    first = settings if settings is None else {**run.pretraining, "data": {**run.pretraining["data"], **settings}}
+    run = replace(run, pretraining=first, metrics={**run.metrics, "transfer": transfer})
+    text = card_of(run, _open(run.folder, "run").config)
+    assert f"trained for spoken-tones after self-pretraining{'' if said[0] == ',' else ' '}{said}" in text
+
+
+def test_a_run_that_started_from_a_finetuned_one_is_no_self_pretraining(runs, tmp_path):
+    words = ["finetune", "--max_steps", "2", "--init_from", str(runs / "classifier")]
+    assert main([*words, "--output_dir", str(tmp_path / "b")]) == 0
+    run = read_run(tmp_path / "b")
+    text = card_of(run, _open(run.folder, "run").config)
+    assert "trained for spoken-tones from the weights of a model trained for spoken-tones, by" in text
+    assert "self-pretraining" not in text.split("## ")[0].split("# ")[1]
+    assert "finetune --recipe resolved.yaml --init_from" in text and "hf-longseq pretrain" not in text
+
+
 def test_a_card_repeats_the_pretraining_with_its_seed_and_says_what_each_phase_took(runs):
     run = read_run(runs / "classifier")
     assert run.pretraining_seconds == json.loads((runs / "pretrained" / "metrics.json").read_text())["wall_seconds"]
@@ -139,6 +166,7 @@ def test_results_on_a_data_set_of_the_hub_are_filed_for_its_page(runs, tmp_path,
     for source, filed in (
         ("https://huggingface.co/datasets/org/my.series", True),
         ("http://127.0.0.1:8000/datasets/org/series", True),
+        ("https://huggingface.co/datasets/org/series, its test split taken out of train", False),
         ("series.csv", False),
         ("data/series.csv", False),
         ("data/folder", False),

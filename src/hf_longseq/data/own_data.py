@@ -45,6 +45,8 @@ INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image",
 LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
 UNLABELLED = "unlabelled"
 DROPPED = "dropped"
+# In the source of a data set of the Hub that states no test split: its results are of nobody else's split.
+TAKEN_OUT = ", its test split taken out of train"
 # Column and type in which inputs are kept.
 KEPT = {"text": ("input_ids", "int32"), "tokens": ("input_ids", "int32"), "image": ("input_values", "uint8")}
 KEPT |= dict.fromkeys(("values", "audio"), ("input_values", "float32"))
@@ -139,7 +141,8 @@ def load(
     note = _report(rows, split_of, group_column)
     logger.info("%s: %s", data, note)
     spec = _spec(rows, mask_ratio)
-    return splits, replace(spec, source=data if files else f"{ENDPOINT}/datasets/{data}", note=note)
+    source = data if files else f"{ENDPOINT}/datasets/{data}{'' if 'test' in tables else TAKEN_OUT}"
+    return splits, replace(spec, source=source, note=note)
 
 
 def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:

@@ -10,6 +10,7 @@ from typing import Any
 from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
 
 from hf_longseq.comparison.results import RUNS
+from hf_longseq.data.own_data import TAKEN_OUT
 from hf_longseq.data.task import TASKS, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
@@ -19,7 +20,9 @@ from hf_longseq.metrics import PERCENT
 from hf_longseq.models.configuration_adapter import looks_back_only
 
 # What `TaskSpec.source` is for data of the Hub; a published task has its commit there.
-HUB_DATASET = re.compile(r"https?://[^/]+/datasets/(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(/tree/(?P<commit>[0-9a-f]{40}))?")
+HUB_DATASET = re.compile(
+    r"https?://[^/]+/datasets/(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(/tree/(?P<commit>[0-9a-f]{40}))?" f"({TAKEN_OUT})?"
+)
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.jinja"
 NAMES = {
     "s4": "S4 (structured state space)",
@@ -101,7 +104,7 @@ def result_metadata(run: Run, pipeline: str | None) -> dict[str, Any]:
         EvalResult(
             task_type=pipeline or "other",
             dataset_type=dataset or task,
-            dataset_name=data_name(run),
+            dataset_name=data_name(run.settings),
             dataset_split=run.split,
             dataset_revision=commit,
             metric_type=metric,
@@ -120,17 +123,18 @@ def hub_source(run: Run) -> tuple[str | None, str | None]:
     return (named["id"], named["commit"]) if named else (None, None)
 
 
-def data_name(run: Run) -> str:
-    """What the run was trained on: the task, or the file or data set that a user brought."""
-    section = run.settings["data"]
+def data_name(settings: dict[str, Any]) -> str:
+    """What a run was trained on: the task, or the file or data set that a user brought."""
+    section = settings["data"]
     return str(section.get("data") or section["task"]) if section["task"] == "own-data" else section["task"]
 
 
 def eval_results_file(run: Run) -> dict[str, list]:
     """Test results in the form that a benchmark's page on the Hub collects: file name -> content. Only for data that
-    are on the Hub, since a result belongs to a data set there, and for all of their test split."""
+    are on the Hub, since a result belongs to a data set there, and for all of the test split that it has there."""
     metric, (dataset, commit) = run.metrics["metric"], hub_source(run)
     part = run.settings["data"].get("num_test_examples") is not None
+    part = part or str(run.data.get("source")).endswith(TAKEN_OUT)
     if dataset is None or run.split != "test" or metric not in run.scores or part:
         return {}
     labels = run.metrics.get("train_examples")
@@ -159,9 +163,10 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
     return {
         "run": run,
         "head": head,
-        "task": data_name(run),
+        "task": data_name(run.settings),
         "task_summary": TASKS[task].summary if task in TASKS and task != "own-data" else "",
-        "self_pretrained": str(run.settings["run"].get("init")).startswith("spt"),
+        "start": start_of(run),
+        "inputs": " and ".join(inputs_of(run.settings)),
         "pretraining": own if run.phase == "pretrain" else run.pretraining and run.pretraining["pretrain"],
         "scores": {name: shown(value, name) for name, value in run.scores.items()},
         "comparison": comparable_rows(run),
@@ -172,6 +177,28 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
         "hardware": ", ".join(run.environment.get("gpu") or [run.environment.get("cpu") or "a processor"]),
         "environment": dict.fromkeys(("hf_longseq", "commit", "torch", "transformers"), "") | run.environment,
     }
+
+
+def start_of(run: Run) -> str:
+    """What a classifier began with, as far as the records say."""
+    settings, first = run.settings["run"], run.pretraining
+    if settings.get("init_weights") is None:
+        return "from pretrained weights" if settings.get("init") == "pretrained" else "from scratch"
+    if run.earlier is not None:
+        return f"from the weights of a model trained for {data_name(run.earlier)}"
+    if first is None:
+        other = (run.metrics.get("transfer") or {}).get("pretrained_on")
+        return f"after self-pretraining on {other}" if other else "after self-pretraining"
+    same = {data_name(run.settings): "the same data"}
+    return f"after self-pretraining on {' and '.join(same.get(name, name) for name in inputs_of(first))}"
+
+
+def inputs_of(settings: dict[str, Any]) -> list[str]:
+    """Names of the data whose inputs a pretraining read."""
+    inputs, more = (settings["data"].get(name) for name in ("pretrain_inputs", "unlabelled"))
+    if more is None or inputs not in ("unlabelled", "all+unlabelled"):
+        return [data_name(settings)]
+    return [str(more)] if inputs == "unlabelled" else [data_name(settings), str(more)]
 
 
 def comparable_rows(run: Run) -> list[dict[str, Any]]:

@@ -39,9 +39,9 @@ LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
 class Run:
     """A finished run of `pretrain` or `finetune`, as recorded, without local paths.
 
-    `pretraining` are the settings of the run whose weights it started from, if that is still there. `comparison` are
-    rows of the comparison that it was an arm of, `compared_by` their metric, and `compared_as` the name of its
-    architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
+    `pretraining` are the settings of the run whose weights it started from, if that is still there, or `earlier` where
+    that one was fine-tuned. `comparison` are rows of the comparison that it was an arm of, `compared_by` their metric,
+    and `compared_as` the name of its architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
     """
 
     folder: Path
@@ -55,6 +55,7 @@ class Run:
     compared_by: str | None = None
     compared_as: str | None = None
     pretraining_seconds: float | None = None
+    earlier: dict[str, Any] | None = None
 
     @property
     def phase(self) -> str:
@@ -110,12 +111,14 @@ def read_run(folder: str | os.PathLike) -> Run:
             f"run {folder} has no metrics in {run_folder.METRICS}: repeat the command that made it with --overwrite."
         )
     start = run_folder.started_from(folder, settings)
-    pretraining = run_folder.read_resolved(start) if start else None
+    first = _public(run_folder.read_resolved(start)) if start else None
+    tuned = first is not None and (first.get("run") or {}).get("phase") == "finetune"
     rows, metric, arch = _comparison(folder, settings)
     return Run(
         folder=folder,
         settings=_public(settings),
-        pretraining=_public(pretraining),
+        pretraining=None if tuned else first,
+        earlier=first if tuned else None,
         metrics=_public(metrics),
         data=_public(_record(folder, run_folder.DATA)),
         environment=_public(_record(folder, run_folder.ENVIRONMENT)),
@@ -123,7 +126,7 @@ def read_run(folder: str | os.PathLike) -> Run:
         comparison=_public(rows),
         compared_by=_public(metric),
         compared_as=_public(arch),
-        pretraining_seconds=_record(start, run_folder.METRICS).get("wall_seconds") if start else None,
+        pretraining_seconds=_record(start, run_folder.METRICS).get("wall_seconds") if start and not tuned else None,
     )
 
 
