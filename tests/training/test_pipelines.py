@@ -82,7 +82,7 @@ def test_text_classification(tiny, tmp_path):
     result = classify(text)[0]
     row = tmp_path / "row.jsonl"
     row.write_text(json.dumps({"input_ids": byte_text.encode(text, 32).tolist()}))
-    expected = predict(run, input_file=row)[0]
+    expected = predict(run, source=row)[0]
     assert result["label"] == expected["prediction"] and abs(result["score"] - expected["score"]) < 1e-3
     batched = classify([text, "it is bad, and much longer"], batch_size=2)
     assert abs(batched[0]["score"] - result["score"]) < 1e-4
@@ -133,10 +133,9 @@ def test_image_classification(tiny, tmp_path, arch):
     run = finetune(tiny("spots", arch=arch), tmp_path / "run").output_dir
     classify = pipeline("image-classification", model=str(run), device="cpu")
     levels = np.arange(16, dtype=np.uint8) * 10
-    result = classify(Image.fromarray(levels.reshape(4, 4)))[0]
-    row = tmp_path / "row.jsonl"
-    row.write_text(json.dumps({"input_values": (levels / 127.5 - 1).tolist()}))
-    expected = predict(run, input_file=row)[0]
+    Image.fromarray(levels.reshape(4, 4)).save(tmp_path / "row.png")
+    result = classify(str(tmp_path / "row.png"))[0]
+    expected = predict(run, source=tmp_path / "row.png")[0]
     assert result["label"] == expected["prediction"] and abs(result["score"] - expected["score"]) < 1e-3
 
 

@@ -25,7 +25,6 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--input_column", metavar="NAME", help="column of the inputs [the first usual name]")
     parser.add_argument("--second_input_column", metavar="NAME", help="the other document, for pairs")
     parser.add_argument("--split", help="train, validation or test of the run's task [test]")
-    parser.add_argument("--input_file", help=".jsonl or .parquet file with the model's own input_ids or input_values")
     parser.add_argument("--limit", type=int, help="only the first examples")
     parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
     parser.add_argument(
@@ -40,7 +39,7 @@ def run(argv: list[str]) -> None:
             raise HfLongSeqError(f"--{name} is {getattr(options, name)}: give a number of 1 or more.")
     if not options.data and (options.input_column or options.second_input_column):
         raise HfLongSeqError("--input_column names a column of --data: give --data too.")
-    if ending == ".html" and (options.data or options.input_file):
+    if ending == ".html" and options.data:
         raise HfLongSeqError(f"--output_file {options.output_file} shows a split: use .jsonl, .csv or .parquet.")
 
     from hf_longseq.training import predict
@@ -53,7 +52,7 @@ def run(argv: list[str]) -> None:
         shown = {"split": options.split or "test", "limit": options.limit or 20}
         print(f"spans in colour: {write_span_page(options.model, options.output_file, **shown)}")
         return
-    names = ("split", "input_column", "second_input_column", "input_file", "limit", "batch_size")
+    names = ("split", "input_column", "second_input_column", "limit", "batch_size")
     answers = predict(options.model, source=options.data, **{name: getattr(options, name) for name in names})
     if options.output_file:
         write_answers(Path(options.output_file), answers)

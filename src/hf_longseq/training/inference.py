@@ -68,7 +68,6 @@ def predict(
     source: str | os.PathLike | None = None,
     input_column: str | None = None,
     second_input_column: str | None = None,
-    input_file: str | os.PathLike | None = None,
     limit: int | None = None,
     batch_size: int = 32,
     data: build.TaskData | None = None,
@@ -81,8 +80,6 @@ def predict(
         source: Raw inputs, which the checkpoint's own processor encodes: csv, tsv, jsonl, parquet, npy, npz, a folder
             or a file of pictures or sounds, a data set on the Hub, or "-" for lines of standard input.
         input_column, second_input_column: Columns of the source; default: the first usual name that it has.
-        input_file: Rows that are ready for the model: a .jsonl or .parquet file with `input_ids` or `input_values`
-            (and `input_ids_2` ... for pairs).
         limit: Only the first examples.
         batch_size: Examples per forward pass.
         data: The loaded data of the run, if they are at hand.
@@ -93,38 +90,24 @@ def predict(
         the truth is known. Of models that label every position, `spans`
         (see `span_answers`) or, for numbers, one `prediction` per position.
     """
-    given = {"split": split, "source": source, "input_file": input_file}
-    given = {name: value for name, value in given.items() if value is not None}
-    if len(given) > 1:
-        named = " and ".join(f"{name}={str(value)!r}" for name, value in given.items())
-        raise HfLongSeqError(f"{named} are given: choose one of them.")
-    model = Path(model) if source is None else local_checkpoint(model, "model")[0]
-    if not (model / "config.json").is_file():
-        raise HfLongSeqError(f"model {model} holds no config.json: give the folder of a finished run.")
+    if split is not None and source is not None:
+        raise HfLongSeqError(f"split={split!r} and source={str(source)!r} are given: choose one of them.")
+    model, _ = local_checkpoint(model, "model")
     saved = (run_folder.read_json(model / "config.json").get("architectures") or [""])[0]
-    if source is not None and not saved.endswith("Classification"):
+    if not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
     classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else build.CLASSIFIER, model)
     config = classifier.config
-    bytes_are_read = False
-    rows: Any
-    if source is None and input_file is None:
+    if source is None:
         recipe, phase, seed = _recorded(model)
-        if phase != "finetune":
-            raise HfLongSeqError(
-                f"model {model} is a {phase} run without a classifier: give the folder of a finetune run."
-            )
         data = data or build.load_data(recipe.data, seed)
         rows = _split(data, split or "test", phase, model)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = reads_bytes(data.spec)
     else:
-        if source is not None:
-            rows = RawInputs(str(source), model, config, input_column, second_input_column)
-            bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE
-        else:
-            rows = _read_rows(Path(input_file))
+        rows = RawInputs(str(source), model, config, input_column, second_input_column)
+        bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE
         # transformers' own classes, which have no such field, read tokens
         reads_tokens = getattr(config, "input_type", "tokens") == "tokens"
         collator = DataCollatorWithLongPadding(
@@ -207,16 +190,3 @@ def _split(data: build.TaskData, name: str, phase: str, model: Path):
             "restore it, or label its rows by predict --data."
         )
     return rows
-
-
-def _read_rows(path: Path):
-    if not path.is_file():
-        raise HfLongSeqError(f"input_file {path} does not exist: give a .jsonl or .parquet file.")
-    from datasets import Dataset
-
-    with tempfile.TemporaryDirectory() as cache:
-        if path.suffix == ".parquet":
-            return Dataset.from_parquet(str(path), cache_dir=cache, keep_in_memory=True)
-        if path.suffix in (".jsonl", ".json"):
-            return Dataset.from_json(str(path), cache_dir=cache, keep_in_memory=True)
-    raise HfLongSeqError(f"input_file {path} ends in {path.suffix!r}: give a .jsonl or .parquet file.")

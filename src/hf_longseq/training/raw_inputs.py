@@ -12,7 +12,7 @@ import numpy as np
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer, PreTrainedConfig
 
 from hf_longseq.data.own_data import INPUT_NAMES, LABEL_NAMES, modality_of, usual_name
-from hf_longseq.data.own_reader import open_audio, open_image, read_numbers
+from hf_longseq.data.own_reader import Reader, open_audio, open_image, read_numbers
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.tokenizers import cut_length
 from hf_longseq.errors import HfLongSeqError
@@ -116,10 +116,7 @@ class RawInputs:
                     self._tell_of_a_cut(where, len(ids), cut)
                     ids = self.processor(raw, truncation=True, max_length=cut)["input_ids"]
                 return np.asarray(ids)
-            ids = np.asarray(read_numbers(raw, where))
-            if ids.ndim != 1 or not len(ids) or not np.all(ids == np.floor(ids)) or ids.min() < 0:
-                raise HfLongSeqError(f"{where} is no list of token ids from 0: give whole numbers.")
-            return ids.astype(np.int64)
+            return Reader("tokens").read(raw, where)
         try:
             return self._series(raw, where) if self.kind == "series" else self._picture(raw, where)
         except ValueError as error:
@@ -162,9 +159,7 @@ def _processor(folder: Path, config: PreTrainedConfig) -> tuple[Any, str]:
     if (folder / "tokenizer_config.json").is_file():
         return AutoTokenizer.from_pretrained(folder, **own), "text"
     if getattr(config, "input_type", "tokens") == "values":
-        raise HfLongSeqError(
-            f"model {folder} holds no preprocessor_config.json: give rows ready for it with input_file."
-        )
+        raise HfLongSeqError(f"model {folder} holds no preprocessor_config.json, which says how it reads numbers.")
     return None, "ids"
 
 
