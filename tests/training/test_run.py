@@ -187,9 +187,9 @@ def test_pretraining_takes_any_dataset_of_the_tasks_inputs(tiny, tmp_path):
 def test_a_subset_without_one_of_the_classes_is_refused(tiny):
     with pytest.raises(HfLongSeqError, match="labelled subset of 1 examples has none of class"):
         load_data(tiny(data={"num_train_examples": 1}).data)
-    with pytest.raises(HfLongSeqError, match="num_train_examples is 99, but task 'waves' has 64 training examples"):
+    with pytest.raises(HfLongSeqError, match="num_train_examples is 99, but there are 64 training examples"):
         load_data(tiny(data={"num_train_examples": 99}).data)
-    with pytest.raises(HfLongSeqError, match="pretrain_inputs is 99, but task 'waves' has 64 training examples"):
+    with pytest.raises(HfLongSeqError, match="pretrain_inputs is 99, but there are 64 training examples"):
         load_data(tiny(data={"pretrain_inputs": 99}).data)
 
 

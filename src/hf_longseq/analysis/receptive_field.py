@@ -106,34 +106,26 @@ def attention_by_offset(model, inputs: list[dict], length: int) -> tuple[np.ndar
     The model runs with `attn_implementation="eager"`. Rows of weights that do not sum to one (MEGA's laplace) are
     scaled to.
     """
-    total: list[np.ndarray] = []
-    uniform = np.zeros(2 * length - 1)
-
-    def add(mixer, args, output):
-        weights_NLK = output[1][0].double()
-        rows, keys = weights_NLK.shape[1:]
+    total, uniform = 0.0, 0.0
+    for example in inputs:
+        attentions = model(**example, use_cache=False, output_attentions=True).attentions
+        weights_JNLK = torch.cat(attentions).double()  # J layers, of the one example
+        rows, keys = weights_JNLK.shape[2:]
         offsets_LK = key_offsets(model.config, rows, keys)
         position_LK = offsets_LK + torch.arange(rows)[:, None]
         visible_LK = (position_LK >= 0) & (position_LK < rows)
         if not model.config.bidirectional:
             visible_LK &= offsets_LK <= 0
-        index = (offsets_LK[visible_LK] + length - 1).numpy()
-        scaled = weights_NLK / weights_NLK.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-        heads = [head[visible_LK].numpy() for head in scaled]
-        total.append(np.stack([np.bincount(index, head, minlength=2 * length - 1) / rows for head in heads]))
-        if mixer is model.layers[0].mixer:
-            equal = visible_LK / visible_LK.sum(-1, keepdim=True)
-            uniform[:] += np.bincount(index, equal[visible_LK].numpy(), minlength=2 * length - 1) / rows / len(inputs)
+        scaled = weights_JNLK / weights_JNLK.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        equal = visible_LK / visible_LK.sum(-1, keepdim=True)
+        index, share = (offsets_LK[visible_LK] + length - 1).numpy(), 1 / rows / len(inputs)
 
-    hooks = [layer.mixer.register_forward_hook(add) for layer in model.layers]
-    try:
-        for example in inputs:
-            model(**example, use_cache=False)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    stacked = np.stack(total).reshape(len(inputs), len(model.layers), -1, 2 * length - 1)
-    return stacked.mean(0), uniform
+        def by_offset(weights: np.ndarray, index=index, share=share) -> np.ndarray:
+            return np.bincount(index, weights, minlength=2 * length - 1) * share
+
+        total += np.apply_along_axis(by_offset, -1, scaled[..., visible_LK].numpy())
+        uniform += by_offset(equal[visible_LK].numpy())
+    return total, uniform
 
 
 def mean_distance(share_O: np.ndarray) -> np.ndarray:

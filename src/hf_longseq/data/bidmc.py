@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from datasets import DatasetDict, Features, Value
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from hf_longseq.data.columns import Row, sequence_feature
 from hf_longseq.data.converted import load_converted
@@ -48,7 +50,7 @@ def load(
         for name, chosen in _split(list(windows), split, in_train_file).items():
             yield from ((name, {"input_values": windows[i], "labels": targets[i]}) for i in chosen)
 
-    options, spec = {"version": 2, "target": target, "split": split}, task_spec(target, split)
+    options, spec = {"version": 3, "target": target, "split": split}, task_spec(target, split)
     return load_converted(spec.name, options, files, FEATURES, rows, cache_dir), spec
 
 
@@ -149,15 +151,8 @@ def recordings(windows: list[np.ndarray]) -> np.ndarray:
     Stretches begin where the samples themselves say so (a sample whose hash is a multiple of 32), hence at the same
     place in every window that contains them.
     """
-    parent = list(range(len(windows)))
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
     first_with: dict[bytes, int] = {}
+    links: list[tuple[int, int]] = []
     for index, window in enumerate(windows):
         signal = np.ascontiguousarray(window, dtype=np.float32)
         codes = signal.view(np.uint32).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
@@ -167,6 +162,6 @@ def recordings(windows: list[np.ndarray]) -> np.ndarray:
             if len(stretch) < STRETCH or len(np.unique(stretch[:, 0])) < STRETCH // 2:
                 continue
             digest = hashlib.blake2b(stretch.tobytes(), digest_size=12).digest()
-            parent[root(index)] = root(first_with.setdefault(digest, index))
-    roots = [root(index) for index in range(len(windows))]
-    return np.unique(roots, return_inverse=True)[1]
+            links.append((index, first_with.setdefault(digest, index)))
+    graph = coo_array((np.ones(len(links)), np.reshape(links, (-1, 2)).T.astype(int)), (len(windows),) * 2)
+    return connected_components(graph, directed=False)[1]

@@ -219,7 +219,9 @@ def cached_bytes(name: str) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.parquet")) if folder.is_dir() else 0
 
 
-def limit_examples(dataset: "Dataset", limit: float, seed: int = 42, by_class: bool = False) -> "Dataset":
+def limit_examples(
+    dataset: "Dataset", limit: float, seed: int = 42, by_class: bool = False, option: str = "limit"
+) -> "Dataset":
     """Keep a random part of a training split; a smaller limit always gives a subset of a larger one's examples.
 
     Args:
@@ -227,6 +229,7 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42, by_class: b
         limit: A number of examples if > 1 (or an int), a fraction if a float in (0, 1].
         seed: Seed of the order from which the first examples are taken.
         by_class: Whether every class of the column `labels` keeps its share in the part.
+        option: How messages name the limit.
 
     Example:
         >>> from datasets import Dataset
@@ -240,7 +243,8 @@ def limit_examples(dataset: "Dataset", limit: float, seed: int = 42, by_class: b
     count = limit if isinstance(limit, int) else round(limit * len(dataset)) if limit <= 1 else int(limit)
     if not 1 <= count <= len(dataset):
         raise HfLongSeqError(
-            f"limit is {limit} but the split has {len(dataset)} examples: use at most that, or a fraction in (0, 1]."
+            f"{option} is {limit}, but there are {len(dataset)} training examples: ask for at least one and at most "
+            "that many."
         )
     order = np.random.RandomState(seed).permutation(len(dataset))
     if by_class:

@@ -63,18 +63,10 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     by_class = spec.problem_type == "single_label_classification"
     limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
 
-    def subset(option: str, limit: int | float) -> "Dataset":
-        try:
-            return limit_examples(train, limit, subset_seed, by_class)
-        except ValueError:
-            raise HfLongSeqError(
-                f"data.{option} is {limit}, but task {section.task!r} has {len(train)} training examples: "
-                "ask for at least one and at most that many."
-            ) from None
-
     labelled = train
     if limit is not None:
-        labelled = subset("num_train_examples" if section.train_fraction is None else "train_fraction", limit)
+        option = "num_train_examples" if section.train_fraction is None else "train_fraction"
+        labelled = limit_examples(train, limit, subset_seed, by_class, f"data.{option}")
         if by_class:
             check_classes(labelled, spec)
     held_out = {}
@@ -85,7 +77,7 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     if section.pretrain_inputs in ("unlabelled", "all+unlabelled"):
         pretrain = _with_unlabelled(section, splits, spec)
     elif isinstance(section.pretrain_inputs, int):  # in the order of the labelled subsets
-        pretrain = subset("pretrain_inputs", section.pretrain_inputs)
+        pretrain = limit_examples(train, section.pretrain_inputs, subset_seed, by_class, "data.pretrain_inputs")
     else:
         pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
     return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
