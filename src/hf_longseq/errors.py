@@ -18,8 +18,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 @contextlib.contextmanager
-def explained(what: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Raise errors of these kinds, of libraries that are given a user's settings or files, as one sentence of ours."""
+def explained(what: str, *kinds: type[Exception], remedy: str = "") -> Iterator[None]:
+    """Raise errors of these kinds, of libraries that are given a user's settings or files, as one sentence of ours.
+
+    Example:
+        >>> with explained("a.json is no JSON", ValueError, remedy="save it again"):
+        ...     raise ValueError("no value at char 0")
+        Traceback (most recent call last):
+        ...
+        hf_longseq.errors.HfLongSeqError: a.json is no JSON (no value at char 0): save it again.
+    """
     try:
         yield
     except HfLongSeqError:
@@ -28,4 +36,5 @@ def explained(what: str, *kinds: type[Exception]) -> Iterator[None]:
         from huggingface_hub.errors import StrictDataclassError
 
         reason = error.__cause__ if isinstance(error, StrictDataclassError) and error.__cause__ else error
-        raise HfLongSeqError(f"{what}: {' '.join(str(reason).split())}") from error
+        said = " ".join(str(reason).split())[:500]  # some quote the whole file
+        raise HfLongSeqError(f"{what} ({said}): {remedy}." if remedy else f"{what}: {said}") from error

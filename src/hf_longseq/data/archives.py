@@ -10,10 +10,10 @@ import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import explained
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -32,12 +32,9 @@ def open_archive(path: Path) -> Iterator[tarfile.TarFile]:
             yield archive
 
 
-@contextmanager
-def readable(place: Path, url: str) -> Iterator[None]:
+def readable(place: Path, url: str) -> AbstractContextManager[None]:
     """Errors of a damaged archive, from `url`, as one sentence."""
-    try:
-        yield
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise HfLongSeqError(
-            f"{place} is cut off or no archive ({error}): finish it with `curl -C - -L -o {place} {url}`."
-        ) from error
+    remedy = f"finish it with `curl -C - -L -o {place} {url}`"
+    return explained(
+        f"{place} is cut off or no archive", tarfile.TarError, EOFError, zlib.error, OSError, remedy=remedy
+    )

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from hf_longseq.data.columns import Row, sequence_feature
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}
 UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
@@ -98,14 +98,9 @@ def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:
             if not line:
                 continue
             *dimensions, target = line.split(":")
-            try:
+            with explained(f"{file}, line {number}, is no row of numbers", ValueError, remedy="get it again"):
                 channels = [np.array(dimension.split(","), dtype=np.float32) for dimension in dimensions]
                 value = float(target)
-            except ValueError as error:
-                reason = str(error) if len(str(error)) < 100 else f"{str(error)[:60]}..."
-                raise HfLongSeqError(
-                    f"{file}, line {number}, is no row of numbers ({reason}): get it again."
-                ) from error
             lengths = sorted({len(channel) for channel in channels})
             if len(channels) != 2 or len(lengths) != 1:
                 raise HfLongSeqError(

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from hf_longseq.data import task
 from hf_longseq.data.task import MissingDataError
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 BASES = "ACGTN"
 VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *BASES)
@@ -134,11 +134,10 @@ def read_genbank(path: str | Path) -> Genome:
 
 def _records(path: Path) -> Iterator[str]:
     """Text of every record, without the line that ends it."""
-    try:
+    kinds = (OSError, EOFError, UnicodeDecodeError)
+    with explained(f"{path} is cut off or no GenBank file", *kinds, remedy="get it again"):
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
             *records, rest = re.split(r"^//.*\n?", file.read(), flags=re.MULTILINE)
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise HfLongSeqError(f"{path} is cut off or no GenBank file ({error}): get it again.") from error
     if rest.strip() or not records:
         raise HfLongSeqError(f"{path} is cut off or no GenBank file: its last record has no end (//).")
     yield from (record.lstrip("\n") for record in records)

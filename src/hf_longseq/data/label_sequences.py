@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hf_longseq.data.columns import sequence_feature
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 IGNORE = -100
 OUTSIDE = "O"
@@ -161,10 +161,8 @@ def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
 def _parts(cell: str, where: str, text: str | None) -> list:
     """A cell that is text as the list it stands for."""
     if cell.lstrip().startswith("["):
-        try:
+        with explained(f"{where} has labels that are no JSON", json.JSONDecodeError, remedy="repair them"):
             return json.loads(cell)
-        except json.JSONDecodeError as error:
-            raise HfLongSeqError(f"{where} has labels that are no JSON ({error}): repair them.") from error
     runs = [RUN.fullmatch(part) for part in cell.split()]
     if runs and all(runs):
         return [[run[1], int(run[2])] for run in runs]
@@ -194,10 +192,8 @@ def _from_spans(spans: list[dict], where: str) -> tuple[list, list[int]]:
 
 def _numbers(labels: list, where: str) -> np.ndarray:
     """Numbers (runs, targets) float32; what is missing is not scored."""
-    try:
+    with explained(f"{where} has a label that is no number", TypeError, ValueError, remedy="leave out problem_type"):
         numbers = np.array([np.nan if label is None else label for label in labels], np.float32)
-    except (TypeError, ValueError) as error:
-        raise HfLongSeqError(f"{where} has a label that is no number ({error}): leave out problem_type.") from error
     numbers = numbers.reshape(len(labels), -1)
     # a true -100 would be taken for a label that is not scored
     numbers[numbers == IGNORE] = np.nextafter(np.float32(IGNORE), np.float32(0))

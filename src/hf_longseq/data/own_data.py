@@ -37,7 +37,7 @@ from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 logger = logging.getLogger(__name__)
 
@@ -318,10 +318,8 @@ def _targets(
         )
     labels = np.asarray([rows.labels[row] for row in labelled]).reshape(-1)
     if problem_type == "regression":
-        try:
+        with explained("The labels are no numbers", ValueError, remedy="leave out --problem_type"):
             numbers = labels.astype(np.float32)
-        except ValueError as error:
-            raise HfLongSeqError(f"The labels are no numbers ({error}): leave out --problem_type.") from error
         for i in np.flatnonzero(~np.isfinite(numbers))[:1]:
             raise HfLongSeqError(f"{rows.names[labelled[i]]} has label {labels[i]}: give a finite number, or none.")
         return numbers, ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 MODALITIES = ("text", "tokens", "values", "image", "audio")
 
@@ -105,10 +105,8 @@ class Reader:
 
 def read_numbers(raw: Any, where: str) -> Any:
     """Numbers from a list, an array, or text with blanks or commas between them."""
-    try:
+    with explained(f"{where} is not a sequence of numbers of one shape", ValueError):
         return [float(part) for part in raw.replace(",", " ").split()] if isinstance(raw, str) else np.asarray(raw)
-    except ValueError as error:
-        raise HfLongSeqError(f"{where} is not a sequence of numbers of one shape ({error}).") from error
 
 
 def pillow():
@@ -131,7 +129,8 @@ def _file(value: Any) -> Any:
 def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.ndarray:
     """Pixels (H, W) or (H, W, 3) uint8 of a file or of bytes."""
     Image = pillow()
-    try:
+    kinds = (OSError, Image.DecompressionBombError)
+    with explained(f"{where} is no readable picture", *kinds, remedy="remove it or save it again"):
         image = Image.open(_file(value))
         if image.mode[0] in "IF":  # converted, all levels above 255 would be white
             raise HfLongSeqError(f"{where} has more than 8 bits a pixel (mode {image.mode}): save it with 8 bits.")
@@ -139,8 +138,6 @@ def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.nda
         if size is not None:
             image = image.resize((size, size), Image.Resampling.BILINEAR)
         return np.asarray(image)
-    except (OSError, Image.DecompressionBombError) as error:
-        raise HfLongSeqError(f"{where} is no readable picture ({error}): remove it or save it again.") from error
 
 
 def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.ndarray, int]:
@@ -149,10 +146,9 @@ def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.nd
         import soundfile
     except ImportError:
         raise ImportError("Sounds are read with soundfile, which is missing: run `pip install soundfile`.") from None
-    try:
+    kinds = (soundfile.LibsndfileError, OSError, TypeError)
+    with explained(f"{where} is no readable sound", *kinds, remedy="remove it or save it again"):
         samples, rate = soundfile.read(_file(value), dtype="float32", always_2d=True)
-    except (soundfile.LibsndfileError, OSError, TypeError) as error:
-        raise HfLongSeqError(f"{where} is no readable sound ({error}): remove it or save it again.") from error
     if sampling_rate is not None and rate != sampling_rate:
         from scipy.signal import resample_poly  # slow to import
 

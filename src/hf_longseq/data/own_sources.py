@@ -15,7 +15,7 @@ from datasets import Audio, ClassLabel, Dataset, DatasetDict, Image, load_datase
 from datasets.utils import logging as datasets_logging
 
 from hf_longseq.data.task import MissingDataError
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 TABLE_FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".gif", ".webp")
@@ -144,20 +144,17 @@ def _open_tables(files: list[Path]) -> Table:
 
 
 def _open_npz(path: Path) -> Table:
-    try:
+    kinds = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+    with explained(f"{path} could not be read", *kinds, remedy="save plain numeric or text arrays"):
         with zipfile.ZipFile(path) as packed:  # which never unpacks more than it states
             size = sum(member.file_size for member in packed.infolist())
-        arrays = {}
-        if size <= MAX_NPZ_BYTES:
-            with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise HfLongSeqError(f"{path} could not be read ({error}): save plain numeric or text arrays.") from error
-    if size > MAX_NPZ_BYTES:
-        raise HfLongSeqError(
-            f"{path} unpacks to {size / 2**30:,.1f} GiB, and {MAX_NPZ_BYTES / 2**30:g} are the most that is read into "
-            "memory: save each array as .npy, which is read in place."
-        )
+        if size > MAX_NPZ_BYTES:
+            raise HfLongSeqError(
+                f"{path} unpacks to {size / 2**30:,.1f} GiB, and {MAX_NPZ_BYTES / 2**30:g} are the most that is read "
+                "into memory: save each array as .npy, which is read in place."
+            )
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if len(set(lengths.values())) != 1 or len(lengths) != len(arrays):
         raise HfLongSeqError(f"{path} has arrays of lengths {lengths}: every array needs one entry per example.")

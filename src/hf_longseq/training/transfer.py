@@ -114,11 +114,9 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
             f"{option} {source} {lacks}: give the folder of a saved model, or a repository (ORGANISATION/NAME)."
         )
     patterns = ["*.json", "resolved.yaml", "vocab.txt", "merges.txt", "*.safetensors"]
-    try:
+    what = f"{option} {name} is no folder here, and the Hub did not give it"
+    with explained(what, OSError, ValueError, HfHubHTTPError):
         folder = Path(snapshot_download(name, allow_patterns=patterns))
-    except (OSError, ValueError, HfHubHTTPError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise HfLongSeqError(f"{option} {name} is no folder here, and the Hub did not give it ({reason}).") from error
     if not (folder / "config.json").is_file():
         raise HfLongSeqError(f"{option} {name} holds no config.json: name a repository with a model.")
     return folder, folder.name
