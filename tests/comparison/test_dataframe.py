@@ -32,6 +32,19 @@ def test_contradictory_folders_are_named(tmp_path):
         read_results([one, tuned])
 
 
+@pytest.mark.parametrize("key", ["finetune_steps", "pretrain_steps", "test_examples", "num_parameters"])
+def test_seeds_of_other_budgets_or_data_are_not_taken_for_more_seeds_of_an_arm(tmp_path, key):
+    rows = [row(), row(init="spt-masked", values=(0.6, 0.7, 0.8), **{key: 20})]
+    more = [row(init="spt-masked", values=(0.9,), seeds=[3], **{key: 40})]
+    folders = [folder_of(tmp_path / "a", rows), folder_of(tmp_path / "b", more)]
+    said = f"spt-masked on listops.*0.6 in .*a and 0.9 in .*b .{key} 20(.0)? and 40(.0)?.; leave"
+    with pytest.raises(HfLongSeqError, match=said):
+        read_results(folders)
+    # what an older file does not record contradicts nothing
+    older = folder_of(tmp_path / "c", [{k: v for k, v in more[0].items() if k != key}])
+    assert len(read_results([folders[0], older]).scores) == 7
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

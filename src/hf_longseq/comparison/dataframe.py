@@ -29,6 +29,8 @@ COUNTS = [
     "labels", "pretrain_examples", "pretrain_steps", "finetune_steps", "pretrain_epochs", "finetune_epochs", "flops",
     "num_parameters", "wall_seconds", "evaluations", "converged",
 ]  # fmt: skip
+# what all seeds of an arm have in common, whichever folders hold them
+SAME = ("setting", "test_examples", "pretrain_examples", "pretrain_steps", "finetune_steps", "num_parameters")
 # options of a task's loader that make it another task than the paper's
 SIZES = {"min_length", "max_length", "max_depth", "max_args", "size", "contour_length"}
 
@@ -175,7 +177,7 @@ def _identity(row: dict[str, Any]) -> dict[str, Any]:
 def _scores(row: dict[str, Any]) -> list[dict]:
     """A row of `results.json` as one per seed."""
     flags = row.get("converged") or [None] * len(row["values"])
-    shared = {name: row.get(name) for name in (*COUNTS, "scratch", "scratch_tied")} | _identity(row)
+    shared = {name: row.get(name) for name in (*COUNTS, "test_examples", "scratch", "scratch_tied")} | _identity(row)
     shared["setting"] = settings_text(row.get("grid") or {})
     validation = row.get("validation_values") or [None] * len(row["values"])
     subsets = row.get("subset_seeds") or [None] * len(row["values"])
@@ -242,14 +244,16 @@ def _command(settings: dict[str, Any]) -> str | None:
 def _merged(scores: pd.DataFrame) -> pd.DataFrame:
     """Every seed of an arm once, whichever folders hold it; tasks and architectures in the order of the folders."""
     scores = scores.drop_duplicates([*KEY, "seed", "value"])
-    settings = scores.groupby(KEY, dropna=False)["setting"].transform("nunique")
+    settings = scores.groupby(KEY, dropna=False)[list(SAME)].transform("nunique").max(axis=1)
     twice = scores[scores.duplicated([*KEY, "seed"], keep=False) | (settings > 1)]
     if len(twice):
-        one, other = (twice.iloc[place] for place in (0, -1))
+        mine = twice.merge(twice[KEY].iloc[:1], on=KEY)
+        one, other = mine.iloc[0], mine.iloc[-1]
+        odd = next((f" ({name} {one[name]} and {other[name]})" for name in SAME if mine[name].nunique() > 1), "")
         raise HfLongSeqError(
             f"contradictory results for {one['arch']}, {one['init']} on {one['name']} with {one['labels']} labels: "
-            f"{one['value']:.4g} in {one['folder']} and {other['value']:.4g} in {other['folder']}; leave one folder "
-            "out, or give it a name of its own with NAME=FOLDER."
+            f"{one['value']:.4g} in {one['folder']} and {other['value']:.4g} in {other['folder']}{odd}; leave one "
+            "folder out, or give it a name of its own with NAME=FOLDER."
         )
 
     def order(column: pd.Series) -> Any:
@@ -257,4 +261,5 @@ def _merged(scores: pd.DataFrame) -> pd.DataFrame:
             return pd.factorize(column)[0]
         return column.map(rank) if column.name == "init" else column
 
+    scores = scores.drop(columns="test_examples")
     return scores.sort_values(["name", "arch", "labels", "init", "seed"], key=order, kind="stable", ignore_index=True)
