@@ -112,6 +112,10 @@ def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs,
     classifier = read_run(tmp_path / "runs" / "s4-x-spt-s0")
     assert (classifier.compared_as, classifier.compared_by, len(classifier.comparison)) == ("s4@x=1", "accuracy", 3)
     assert read_run(tmp_path / "runs" / "mine").comparison == []
+    shutil.copytree(runs / "classifier", tmp_path / "best")
+    assert read_run(tmp_path / "best").compared_as == "s4@x=1"
+    shutil.rmtree(tmp_path / "runs" / "s4-x-spt-s0")
+    assert read_run(tmp_path / "best").compared_as == "s4"
     pretrained = read_run(tmp_path / "runs" / "s4-pretrain-s0")
     assert [row["init"] for row in comparable_rows(pretrained)] == ["scratch", "spt"]
     text = card_of(pretrained, _open(pretrained.folder, "run").config)

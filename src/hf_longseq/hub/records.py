@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from hf_longseq.comparison.execute import BEST
-from hf_longseq.comparison.results import PLAN, RESULTS
+from hf_longseq.comparison.results import PLAN, RESULTS, RUNS
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned
 from hf_longseq.training import run_folder
@@ -168,9 +168,12 @@ def _record(folder: Path, name: str) -> Any:
 def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:
     """Rows and metric of the comparison that a run is one of the runs of, and its architecture's name there."""
     parent = folder.parent if folder.name == BEST else folder.parent.parent
-    results = _record(parent, RESULTS)
+    results, name = _record(parent, RESULTS), folder.name
     named = {run["name"]: run["arch"] for run in _record(parent, PLAN).get("runs", [])}
-    arch = settings["model"]["arch"] if folder.name == BEST else named.get(folder.name)
+    if name == BEST:  # the copy of one of the runs
+        metrics = _record(folder, run_folder.METRICS)
+        name = next((one for one in named if _record(parent / RUNS / one, run_folder.METRICS) == metrics), None)
+    arch = named.get(name, settings["model"]["arch"] if folder.name == BEST else None)
     if arch is None or results.get("task") != settings["data"]["task"]:
         return [], None, None
     return results["rows"], results["metric"], arch
