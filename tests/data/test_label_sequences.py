@@ -40,6 +40,13 @@ def test_every_form_of_a_cell_gives_the_same_labels(tmp_path, cell):
     assert splits["train"][0]["labels"].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0]
 
 
+def test_a_span_without_a_known_label_is_not_scored(tmp_path):
+    cell = [{"start": 3, "end": 5, "label": None}, {"start": 6, "end": 7, "label": "gene"}]
+    splits, spec = load(tmp_path, [cell])
+    assert spec.labels == ("O", "gene")
+    assert splits["train"][0]["labels"].tolist() == [0, 0, 0, -100, -100, 0, 1, 0, 0]
+
+
 def test_letters_of_text_are_spread_over_bytes_and_the_closing_token_has_no_label(tmp_path):
     texts = [f"aé{chr(97 + row)}z" for row in range(20)]
     splits, spec = load(tmp_path, ["OGGO"], texts)
@@ -91,6 +98,12 @@ def test_changed_labels_are_read_anew(tmp_path):
         ([{"start": 3, "label": "a"}], {}, ["row 1", "without 'end'"]),
         ([{"start": 3, "end": 3, "label": "a"}], {}, ["row 1", "3 to 3"]),
         ([{"start": 0, "end": 3, "label": "a"}, {"start": 2, "end": 4, "label": "a"}], {}, ["2 to 4", "overlap"]),
+        ([{"start": 0.5, "end": 1.2, "label": "a"}], {}, ["row 1", "0.5 for a number of positions", "whole"]),
+        ([{"start": None, "end": 3, "label": "a"}], {}, ["row 1", "None for a number of positions"]),
+        ([{"start": -1, "end": 3, "label": "a"}], {}, ["row 1", "-1 for a number of positions"]),
+        ([["O", 12], ["a", -3]], {}, ["row 1", "-3 for a number of positions"]),
+        ([["O", "x"], ["a", 3]], {}, ["row 1", "'x' for a number of positions"]),
+        ([[1, 0]] * 8 + [[1]], {}, ["row 1", "no number"]),
         ("[1, 2", {}, ["row 1", "no JSON"]),
         (["O"] * 9, {}, ["Every position has label O"]),
         ([0.5] * 9, {}, ["row 1", "0.5", "problem_type='regression'"]),

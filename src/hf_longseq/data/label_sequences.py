@@ -8,6 +8,7 @@ bytes). A label None or NaN is not scored. Everything is kept as runs until it i
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -146,13 +147,13 @@ def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
     """Labels and lengths of the runs in a cell."""
     if isinstance(cell, str):
         cell = _parts(cell, where, text)
-    elif cell is None or np.ndim(cell) == 0 and not isinstance(cell, (list, tuple)):
+    elif not isinstance(cell, (list, tuple, np.ndarray)):
         raise HfLongSeqError(f"{where} has the label {cell}: give one label for every position, runs, or spans.")
     cell = cell if isinstance(cell, list) else list(np.asarray(cell))
     if cell and all(isinstance(part, dict) for part in cell):
         return _from_spans(cell, where)
     if cell and all(isinstance(part, (list, tuple)) and len(part) == 2 and isinstance(part[0], str) for part in cell):
-        return [label for label, _ in cell], [int(count) for _, count in cell]
+        return [label for label, _ in cell], [_positions(count, where) for _, count in cell]
     if not cell:  # no span at all
         return [OUTSIDE], [REST]
     return cell, [1] * len(cell)
@@ -175,19 +176,30 @@ def _parts(cell: str, where: str, text: str | None) -> list:
 def _from_spans(spans: list[dict], where: str) -> tuple[list, list[int]]:
     """Runs from spans, with "O" between them."""
     labels, counts, place = [], [], 0
-    for span in sorted(spans, key=lambda span: span.get("start", 0)):
+    for span in sorted(spans, key=lambda span: _positions(span.get("start", 0), where)):
         absent = next((name for name in ("start", "end", "label") if name not in span), None)
         if absent is not None:
             raise HfLongSeqError(f"{where} has a span without {absent!r}: give its start, end and label.")
-        start, end = int(span["start"]), int(span["end"])
+        start, end, label = _positions(span["start"], where), _positions(span["end"], where), span["label"]
         if not place <= start < end:
             raise HfLongSeqError(
                 f"{where} has the span {start} to {end} after {place}: spans hold a position and do not overlap."
             )
-        labels += [OUTSIDE, str(span["label"])]
+        labels += [OUTSIDE, None if label is None or label != label else str(label)]
         counts += [start - place, end - start]
         place = end
     return [*labels, OUTSIDE], [*counts, REST]
+
+
+def _positions(value: Any, where: str) -> int:
+    """A number of positions; a time in seconds is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (number >= 0 and number % 1 == 0):
+        raise HfLongSeqError(f"{where} has {value!r} for a number of positions: give whole numbers, counted from 0.")
+    return int(number)
 
 
 def _numbers(labels: list, where: str) -> np.ndarray:

@@ -294,7 +294,7 @@ def _is_absent(value: Any) -> bool:
     """Whether a cell of a table is empty: None, not a number, or blank text."""
     if isinstance(value, str):
         return not value.strip()
-    return value is None or (np.ndim(value) == 0 and bool(value != value))
+    return value is None or (not isinstance(value, (list, np.ndarray)) and bool(value != value))
 
 
 def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
