@@ -57,6 +57,15 @@ END
 # the same, at its own rate of pretraining, and with S4
 run_gene-starts-e-coli-rates() { genome NC_000913 --arch transformer --inits spt-masked "${rates[@]}" "$@"; }
 run_gene-starts-e-coli-s4() { genome NC_000913 --arch s4 "$@"; }
+# windows of its own from anywhere, until it has as many as the embedded genome
+run_gene-starts-e-coli-windows() {
+    genome NC_000913 --arch transformer --data.unlabelled_windows 3852 \
+        --inits spt-masked@pretrain_inputs=all+unlabelled "$@"
+}
+# how many inputs does pretraining need?
+run_gene-starts-inputs() {
+    shorter --arch transformer --inits spt-masked@pretrain_inputs={964,1928,3856} "$@"
+}
 # is it locality that pretraining teaches?
 run_gene-starts-controls() { shorter --arch $controls "$@"; }
 # the same, each control at its own rate of pretraining
@@ -76,7 +85,7 @@ run_voices() {
         for package in fillets-ng-data-*.deb; do dpkg-deb -x "$package" voices; done)
     compare --recipe spoken-tones-100 --task voices --data.data_dir runs/examples/voices --data.sampling_rate 500 \
         --data.num_train_examples 100 --data.pretrain_inputs all --pretrain.max_steps 1000 --finetune.max_steps 200 \
-        --grid lr=1e-3,2e-3,4e-3 --arch transformer "$@"
+        --grid lr=1e-3,2e-3,4e-3 --arch transformer --seeds $(seq 10 19) "$@"
 }
 
 run_listops() {

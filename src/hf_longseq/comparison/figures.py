@@ -62,23 +62,25 @@ def report_figures(results: Results, means: pd.DataFrame, rows: Sequence[Row]) -
 
 
 def headline(rows: Sequence[Row]) -> Figure | None:
-    """Scores of all arms, a line per row, with the gains over scratch and over equal budget beside them.
-
-    Of more than 12 rows, those with equal budget come first, then one per data (a name up to its comma) and
-    architecture, fewest labels first.
-    """
-    order = pd.DataFrame([(row.name.split(",")[0], row.arch, row.gain is None, row.over_tied is None) for row in rows])
-    if not len(order):
+    """Scores of all arms, a line per row, with the gains over scratch and over equal budget beside them."""
+    if not rows:
         return None
-    order["within"] = order.groupby([0, 1]).cumcount()
-    chosen = order.sort_values([2, 3, "within"], kind="stable").index[:MOST_ROWS]
-    chosen_rows = [rows[place] for place in sorted(chosen)]
     some = f" The {MOST_ROWS} of {len(rows)} rows with the most to tell." if len(rows) > MOST_ROWS else ""
     caption = (
         "Test score: a large marker for the mean, a dot for each seed. Numbers: gain of self-pretraining over scratch "
         f"and over equal budget, bold where the 95 % interval leaves out zero.{some}"
     )
-    return _figure("headline", caption, lambda: _headline(chosen_rows))
+    return _figure("headline", caption, lambda: _headline(most_telling(rows)))
+
+
+def most_telling(rows: Sequence[Row]) -> list[Row]:
+    """At most 12 rows, in their order: those with equal budget first, then one per data (a name up to its comma) and
+    architecture, variants of these last, fewest labels first."""
+    order = pd.DataFrame([(row.name.split(",")[0], row.arch, row.gain is None, row.over_tied is None) for row in rows])
+    order["within"] = order.groupby([0, 1]).cumcount()
+    order["variant"] = order[1].str.contains("@")
+    chosen = order.sort_values([2, 3, "within", "variant"], kind="stable").index[:MOST_ROWS]
+    return [rows[place] for place in sorted(chosen)]
 
 
 def _headline(rows: Sequence[Row]):

@@ -1,0 +1,22 @@
+"""Pictures of comparisons: which rows the headline has room for."""
+
+import pandas as pd
+
+from hf_longseq.comparison.figures import MOST_ROWS, most_telling
+from hf_longseq.comparison.tables import Row
+
+GAIN = pd.Series({"value": 1.0})
+
+
+def test_every_data_set_is_in_the_headline_before_variants_and_more_labels():
+    def rows(name, arch, tied=GAIN):
+        return [Row(name, arch, labels, "", {}, tied, GAIN) for labels in (100, 300)]
+
+    controls = [row for bias in ("local", "none", "wide") for row in rows("genes, controls", f"s4@bias={bias}")]
+    last = [*rows("tones", "s4"), *rows("voices", "s4"), *rows("digits", "s4", tied=None)]
+    chosen = most_telling([*rows("genes", "s4"), *controls, *rows("genes, S4", "s4"), *last])
+    assert len(chosen) == MOST_ROWS
+    first = {(row.name, row.arch) for row in chosen if row.labels == 100}
+    assert first >= {("genes", "s4"), ("tones", "s4"), ("voices", "s4"), *((row.name, row.arch) for row in controls)}
+    assert not any(row.name == "digits" for row in chosen)  # nothing of equal budget: behind all others
+    assert most_telling(last) == last
