@@ -10,12 +10,13 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import Recipe, finetune
 
 
-def run(tmp_path, rows, **data):
+def run(tmp_path, rows, seed=0, **data):
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     sections = {"max_steps": 1, "global_batch_size": 4}
     model = {"arch": "s4", "hidden_size": 8, "num_hidden_layers": 1, "state_size": 4}
     own = {"task": "own-data", "data": str(tmp_path / "own.jsonl"), "cache_dir": str(tmp_path / "cache"), **data}
-    return finetune(Recipe.load({"model": model, "data": own, "finetune": sections}), tmp_path / "run").output_dir
+    recipe = Recipe.load({"model": model, "data": own, "finetune": sections})
+    return finetune(recipe, tmp_path / "run", seed=seed).output_dir
 
 
 def test_signals_have_bands_under_the_curve(tmp_path):
@@ -24,6 +25,12 @@ def test_signals_have_bands_under_the_curve(tmp_path):
     page = write_span_page(folder, limit=2).read_text(encoding="utf-8")
     assert page.count("<svg") == page.count("<polyline") == 2
     assert page.count("<title>truth: beat 10 to 15</title>") == 2
+
+
+def test_the_labelled_examples_are_those_of_the_seed_of_the_run(tmp_path):
+    rows = [{"x": [float(i), 1.0, 2.0, 0.0], "spans": "O*1 beat*1 O*2"} for i in range(20)]
+    folder = run(tmp_path, rows, seed=3, num_train_examples=4)
+    assert write_span_page(folder, split="train").read_text(encoding="utf-8").count("<svg") == 4
 
 
 def test_runs_without_spans_are_refused(tmp_path):

@@ -360,11 +360,6 @@ BAD = [
         r"\[1, 2\] channels",
     ),
     (
-        lambda: masked_tokens(max_length=2),
-        [{"input_ids": [3, 4, 5]}],
-        "above max_length=2",
-    ),
-    (
         lambda: DataCollatorWithLongPadding(num_labels=2),
         [{"input_ids": [3], "labels": 2}],
         r"outside the classes 0..1",

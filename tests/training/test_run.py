@@ -42,6 +42,9 @@ def test_pretraining_then_finetuning_gives_a_folder_that_the_auto_class_opens(ti
     for split in ("validation", "test"):
         again = evaluate(second.output_dir, split=split)
         assert again == pytest.approx(second.metrics[split], rel=1e-5)
+    assert set(evaluate(second.output_dir, split="train")) == set(again)
+    assert len(predict(second.output_dir, split="train")) == second.metrics["train_examples"]
+    assert set(evaluate(first.output_dir, split="train")) == set(first.metrics["validation"])
     assert evaluate(first.output_dir, split="validation") == pytest.approx(first.metrics["validation"], rel=1e-5)
 
 

@@ -41,7 +41,6 @@ class _Collator:
         vocab_size: Number of ids; None leaves the upper end unchecked.
         num_channels: Channels expected in `input_values`; None accepts any.
         value_range: Lowest and highest value; needed for stored grey levels and for targets in levels.
-        max_length: Longest row allowed; longer ones are an error, never cut silently.
         pad_to_multiple_of: Round the padded length up to a multiple of this.
     """
 
@@ -50,7 +49,6 @@ class _Collator:
     vocab_size: int | None = None
     num_channels: int | None = None
     value_range: tuple[float, float] | None = None
-    max_length: int | None = None
     pad_to_multiple_of: int | None = None
 
     def __post_init__(self):
@@ -69,7 +67,7 @@ class _Collator:
     @classmethod
     def from_task(cls, spec: TaskSpec, **overrides):
         """Make the collator that fits a task; `overrides` replace or add arguments."""
-        stated = vars(spec) | {"num_labels": len(spec.labels) or None, "max_length": None}
+        stated = vars(spec) | {"num_labels": len(spec.labels) or None}
         return cls(**({field.name: stated[field.name] for field in fields(cls) if field.name in stated} | overrides))
 
     def _read(self, rows: list[dict], name: str) -> list[np.ndarray]:
@@ -83,10 +81,6 @@ class _Collator:
             sequence = read_one(np.asarray(row[name]), where)
             if len(sequence) == 0:
                 raise HfLongSeqError(f"{where} is empty: remove rows of length 0 from the data set.")
-            if self.max_length is not None and len(sequence) > self.max_length:
-                raise HfLongSeqError(
-                    f"{where} has {len(sequence)} steps, above max_length={self.max_length}: cut the row or raise it."
-                )
             sequences.append(sequence)
         return sequences
 

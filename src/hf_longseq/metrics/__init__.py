@@ -10,15 +10,15 @@ across processes by the trainer before they are computed.
 METRICS: dict[str, tuple[str, bool]] = {
     "accuracy": ("Accuracy", True),
     "f1": ("MultiLabelF1", True),
-    "rmse": ("RMSE", False),
-    "mae": ("MAE", False),
-    "r2": ("R2", True),
+    "rmse": ("RegressionErrors", False),
+    "mae": ("RegressionErrors", False),
+    "r2": ("RegressionErrors", True),
     "token_accuracy": ("TokenScores", True),
     "token_f1": ("TokenScores", True),
     "mcc": ("TokenScores", True),
     "span_f1": ("SpanF1", True),
-    "masked_accuracy": ("MaskedAccuracy", True),
-    "masked_mae": ("MaskedMAE", False),
+    "masked_accuracy": ("MaskedMean", True),
+    "masked_mae": ("MaskedMean", False),
 }
 # Shares of one number, which are easier to read as per cent.
 PERCENT = ("accuracy", "f1", "token_accuracy", "token_f1", "span_f1", "masked_accuracy")
@@ -30,7 +30,7 @@ def load_metric(name: str):
         raise ValueError(f"There is no metric {name!r}: known metrics are {', '.join(METRICS)}.")
     from hf_longseq.metrics import scores
 
-    return getattr(scores, METRICS[name][0])(num_process=1, keep_in_memory=True)
+    return getattr(scores, METRICS[name][0])(config_name=name, num_process=1, keep_in_memory=True)
 
 
 def greater_is_better(name: str) -> bool:

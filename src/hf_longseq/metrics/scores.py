@@ -48,56 +48,31 @@ class MultiLabelF1(_Metric):
         return spans.label_scores((predictions * references).sum(0), predictions.sum(0) + references.sum(0))
 
 
-class _Regression(_Metric):
+class RegressionErrors(_Metric):
+    """Root of the mean squared error, mean absolute error, and share of the variance explained (R2) over a split."""
+
     predictions = references = NUMBER
     inputs = "predictions and references: real numbers"
-    key: str
 
     def _compute(self, predictions, references):
         references = np.asarray(references, dtype=np.float64)
         error = np.asarray(predictions, dtype=np.float64) - references
         sums = (error**2).sum(), np.abs(error).sum(), references.sum(), (references**2).sum()
-        return {self.key: spans.error_scores(len(error), *sums)[self.key]}
+        return spans.error_scores(len(error), *sums)
 
 
-class MAE(_Regression):
-    """Mean absolute error over the whole split."""
+class MaskedMean(_Metric):
+    """Share of scored positions that were restored exactly (`masked_accuracy`), or mean absolute error of the values
+    scored (`masked_mae`), over all of a split."""
 
-    key = "mae"
-
-
-class RMSE(_Regression):
-    """Root of the mean squared error over the whole split."""
-
-    key = "rmse"
-
-
-class R2(_Regression):
-    """Share of the variance explained, over the whole split."""
-
-    key = "r2"
-
-
-class _Masked(_Metric):
-    key: str
+    predictions = NUMBER
+    inputs = (
+        "predictions: positions restored, or absolute errors summed, per example; references: how many were scored"
+    )
 
     def _compute(self, predictions, references):
         scored = int(np.sum(references))
-        return {self.key: float(np.sum(predictions) / scored) if scored else 0.0}
-
-
-class MaskedAccuracy(_Masked):
-    """Share of scored positions that were restored exactly, over all positions of a split."""
-
-    key = "masked_accuracy"
-    inputs = "predictions: restored positions per example; references: scored positions per example"
-
-
-class MaskedMAE(_Masked):
-    """Mean absolute error over all scored values of a split."""
-
-    key, predictions = "masked_mae", NUMBER
-    inputs = "predictions: absolute errors per example, summed; references: values scored"
+        return {self.config_name: float(np.sum(predictions) / scored) if scored else 0.0}
 
 
 class SpanF1(_Metric):

@@ -60,14 +60,15 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     splits, spec = load_task(section.task, **section.options)
     train = splits["train"]
     subset_seed = seed if section.subset_seed == "run" else section.subset_seed
-    by_class = spec.problem_type == "single_label_classification"
+    classes = spec.problem_type == "single_label_classification"
+    by_class = classes and not spec.per_position
     limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
 
     labelled = train
     if limit is not None:
         option = "num_train_examples" if section.train_fraction is None else "train_fraction"
         labelled = limit_examples(train, limit, subset_seed, by_class, f"data.{option}")
-        if by_class:
+        if classes:
             check_classes(labelled, spec)
     held_out = {}
     for name in ("validation", "test"):

@@ -179,9 +179,7 @@ def _split(data: build.TaskData, name: str, phase: str, model: Path):
     """A split of the task, which has to be that of the run: others may hold what it was trained on."""
     if name not in SPLITS:
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
-    rows = getattr(data, name)
-    if name == "train":
-        rows = data.pretrain if phase == "pretrain" else data.labelled
+    rows = getattr(data, name if name != "train" else "pretrain" if phase == "pretrain" else "labelled")
     record = model / run_folder.DATA
     known = (run_folder.read_json(record).get("splits") or {}).get(name) if record.is_file() else None
     if known and known["sha256"] != content_hash(rows):
