@@ -64,7 +64,7 @@ def write_span_page(
             f"model {model} is no run that labels positions with classes, so it has no spans to show: give the folder "
             "of a finetune run on such labels."
         )
-    data = load_data(Recipe.load(settings).data)
+    data = load_data(Recipe.load(settings).data, settings["run"]["seed"])
     answers = predict(model, split=split, limit=limit, data=data)
     rows = {"train": data.labelled, "validation": data.validation, "test": data.test}[split]
     names = Tags.of(data.spec.labels).kinds
