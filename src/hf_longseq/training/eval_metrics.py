@@ -50,6 +50,7 @@ class DenoisingMetrics(SplitMetrics):
         self.causal = causal
         self.documents = documents
         self._continuous = False
+        self._metrics = {name: load_metric(name) for name in ("masked_accuracy", "masked_mae")}
 
     def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
         """The loss of a language model of transformers, from its logits."""
@@ -83,7 +84,7 @@ class DenoisingMetrics(SplitMetrics):
     def scores(self, rows: np.ndarray) -> dict[str, float]:
         scored = rows[:, 0].astype(np.int64)
         name, column = ("masked_mae", rows[:, 2]) if self._continuous else ("masked_accuracy", rows[:, 1])
-        metric = load_metric(name).compute(predictions=column, references=scored)
+        metric = self._metrics[name].compute(predictions=column, references=scored)
         loss = float(rows[:, 2].sum() / max(scored.sum(), 1))
         return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
 
@@ -110,6 +111,7 @@ class ClassificationMetrics(SplitMetrics):
         super().__init__()
         self.problem_type = problem_type
         self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)
+        self._metric = load_metric(self.FITTING[problem_type][0])
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """Logits (float32, kept in float64) beside the labels: (B, K + 1), or (B, 2 K) where each output has one."""
@@ -121,8 +123,7 @@ class ClassificationMetrics(SplitMetrics):
         decided, result = decide(logits, self.problem_type), {"exact_loss": self._loss(logits, labels)}
         if self.problem_type != "multi_label_classification":
             decided, labels = decided.reshape(-1), labels.reshape(-1)
-        metric = load_metric(self.FITTING[self.problem_type][0])
-        return result | metric.compute(predictions=decided, references=labels.astype(decided.dtype))
+        return result | self._metric.compute(predictions=decided, references=labels.astype(decided.dtype))
 
     def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
         outputs, targets = torch.from_numpy(logits), torch.from_numpy(labels)
