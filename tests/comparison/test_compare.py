@@ -131,6 +131,27 @@ def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path
         run(folder, {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 3}}, **grown)
 
 
+def test_arms_that_change_what_is_equal_have_the_earlier_runs_done_again_under_another_name(tmp_path):
+    """More arms may leave fewer common evaluations, and another budget for `scratch-tied`."""
+    def budgets(results):
+        return {row["init"]: (row["evaluations"], row["finetune_steps"]) for row in results["rows"]}
+
+    steps = {"pretrain": {"max_steps": 1}, "finetune": {"max_steps": 6, "eval_steps": None}}
+    assert budgets(run(tmp_path / "a", steps)[0]) == {"scratch": (6, 6)}
+    results, done = run(tmp_path / "a", steps, inits=["scratch", "spt", "scratch-tied"])
+    assert budgets(results) == {"scratch": (3, 6), "spt": (3, 6), "scratch-tied": (3, 7)}
+    assert (tmp_path / "a" / "runs" / "s4-scratch-s0" / "metrics.json").is_file(), "what is finished stays"
+    assert run(tmp_path / "a", steps, inits=["scratch", "spt", "scratch-tied"]) == (results, set())
+
+    steps = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
+    assert budgets(run(tmp_path / "b", steps, inits=["spt", "scratch-tied"])[0])["scratch-tied"] == (1, 4)
+    results, done = run(tmp_path / "b", steps, inits=["spt@max_steps=6", "spt", "scratch-tied"])
+    longer, shorter = results["rows"][:2]
+    assert {init: found[1] for init, found in budgets(results).items()} == {
+        "spt@max_steps=6": 2, "spt": 2, longer["scratch_tied"][0]: 8, shorter["scratch_tied"][0]: 4,
+    }  # fmt: skip
+
+
 def test_variants_of_an_architecture_stand_in_one_table(tmp_path):
     results, _ = run(tmp_path / "out", archs=["s4"])
     results, done = run(tmp_path / "out", archs=["s4", "s4@init_normal=0.1"])

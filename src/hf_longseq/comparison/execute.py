@@ -307,7 +307,8 @@ class PlanWork:
         path, records = self.output_dir / PLAN, [run.record() for run in self.runs.values()]
         held = run_folder.read_json(path)["runs"] if path.is_file() else []
         if not all(record in held for record in records):
-            run_folder.write_json(path, {"task": self.spec.name, "metric": self.spec.metric, "runs": records})
+            said = {"task": self.spec.name, "metric": self.spec.metric, "names": self.planner.names}
+            run_folder.write_json(path, {**said, "runs": records})
 
     def _work_through(self, action: str, runs: list[Run]) -> None:
         """Train runs, or score them on the test split; those that other processes do are waited for.

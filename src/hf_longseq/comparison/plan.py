@@ -163,7 +163,7 @@ class Planner:
     Args:
         count: Gives for a data section the numbers of pretraining inputs and of labelled examples.
         num_train_examples: Size of the whole training split.
-        names: Names that runs of an earlier, smaller plan in the same folder have, by identity.
+        names: Names that runs of earlier, smaller plans in the same folder have, by identity.
     """
 
     axes: Axes
@@ -350,14 +350,18 @@ class Planner:
 
     def _add(self, run: Run) -> str:
         """Add a run unless one that does the same is there; return the name under which it is done."""
-        name = self.names.setdefault(run.identity(), run.name)
-        there = self.runs.get(name)
-        if there is None:
-            self.runs[name] = replace(run, name=name)
-        elif there.identity() != run.identity():
-            raise HfLongSeqError(
-                f"two different runs would be called {name}: use a new output_dir, or name the architectures apart."
-            )
+        identity = run.identity()
+        if identity not in self.names:
+            if run.name in self.runs:
+                raise HfLongSeqError(
+                    f"two different runs would be called {run.name}: use a new output_dir, or name the architectures "
+                    "apart."
+                )
+            # a smaller plan in the folder may have had a run of that name with other steps or evaluations
+            taken = run.name in self.names.values()
+            self.names[identity] = f"{run.name}-{identity[:6]}" if taken else run.name
+        name = self.names[identity]
+        self.runs.setdefault(name, replace(run, name=name))
         return name
 
 

@@ -86,9 +86,9 @@ def settings_of(bases: Bases) -> Raw:
 
 
 def earlier_names(output_dir: Path) -> dict[str, str]:
-    """Names of the runs that the plan in a folder has, by what they do: a larger plan finds them by these."""
-    path = output_dir / PLAN
-    return {run["identity"]: run["name"] for run in run_folder.read_json(path)["runs"]} if path.is_file() else {}
+    """Names of the runs that the plans in a folder have had, by what they do: a larger plan finds them by these."""
+    plan = run_folder.read_json(output_dir / PLAN) if (output_dir / PLAN).is_file() else {"runs": []}
+    return {**plan.get("names", {}), **{run["identity"]: run["name"] for run in plan["runs"]}}
 
 
 def admit_extension(output_dir: Path, settings: Raw, bases: Bases) -> None:
