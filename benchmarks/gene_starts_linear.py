@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import entropy
 
 from hf_longseq.data.gene_starts import LENGTHS
-from hf_longseq.data.genomes import BASE_ID, BASES, COMPLEMENT, Genome, load_genome
+from hf_longseq.data.genomes import BASE_ID, BASES, COMPLEMENT, Genome, genome_file, read_genome
 from hf_longseq.data.task import load_task
 
 STOPS = [int(np.array([BASES.index(base) for base in codon]) @ (16, 4, 1)) for codon in ("TAA", "TAG", "TGA")]
@@ -116,7 +116,7 @@ def main() -> None:
     stops = np.isin(words(upstream, 3, stride=3), STOPS).any(axis=1)
     right = 100 * (stops == (targets["test"] > 0)).mean()
     print(f"{f'stop in frame, {reach} bases upstream':<32}{right:>8.1f} without labels")
-    alone, placed = base_entropies(load_genome(options.genome, options.data_dir))
+    alone, placed = base_entropies(read_genome(genome_file(options.genome, options.data_dir)))
     print(f"entropy of a base in genes: {alone:.3f} nats, {placed:.3f} given its place in the codon")
 
 

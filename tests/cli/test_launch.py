@@ -58,7 +58,7 @@ def test_mistakes_are_found_before_a_process_is_started(words, message, capsys):
 
 
 def test_the_launcher_takes_its_options_and_leaves_the_rest():
-    words = ["--num-processes=4", "--arch", "s4", "--launch_config", "fsdp2", "--tiny"]
+    words = ["--num_processes", "4", "--arch", "s4", "--launch_config", "fsdp2", "--tiny"]
     assert take_options("pretrain", words) == (["--arch", "s4", "--tiny"], 4, "fsdp2")
     assert take_options("spt", ["--seeds", "1"]) == (["--seeds", "1"], None, "ddp")
     assert take_options("compare", ["--num_processes", "1", "--tiny"]) == (["--tiny"], 1, "ddp")

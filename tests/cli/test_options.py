@@ -26,7 +26,8 @@ def test_options_of_sections_are_taken_out():
     words = [
         "--task",
         "listops",
-        "--model.hidden-size=64",
+        "--model.hidden_size",
+        "64",
         "--pretrain.learning_rate",
         "1e-3",
         "--tiny",
@@ -44,7 +45,7 @@ def test_a_word_that_is_no_yaml_is_itself():
 
 
 def test_a_command_with_one_phase_needs_no_section_name():
-    rest, overrides = split_dotted(["--learning_rate", "1e-3", "--mask-ratio=0.2", "--seed", "1"], phase="pretrain")
+    rest, overrides = split_dotted(["--learning_rate", "1e-3", "--mask_ratio", "0.2", "--seed", "1"], phase="pretrain")
     assert overrides == {"pretrain": {"learning_rate": 1e-3, "mask_ratio": 0.2}} and rest == ["--seed", "1"]
 
 

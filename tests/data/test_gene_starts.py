@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_longseq.data import gene_starts
 from hf_longseq.data.gene_starts import labelled_places, random_places, stretches
-from hf_longseq.data.genomes import VOCABULARY, Genome, load_genome, read_genbank, window_ends
+from hf_longseq.data.genomes import VOCABULARY, Genome, read_embedded, read_genbank, window_ends
 from hf_longseq.data.task import load_task
 from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError
@@ -17,7 +17,7 @@ SPLITS = ("train", "validation", "test")
 
 @pytest.fixture(scope="module")
 def embedded():
-    return load_genome()
+    return read_embedded()
 
 
 @pytest.fixture(scope="module")

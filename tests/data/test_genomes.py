@@ -9,7 +9,16 @@ import pytest
 from stand_ins import genbank
 
 from hf_longseq.data import genomes
-from hf_longseq.data.genomes import BASES, VOCABULARY, genome_file, load_genome, read_genbank, window_ends, windows
+from hf_longseq.data.genomes import (
+    BASES,
+    VOCABULARY,
+    genome_file,
+    read_embedded,
+    read_genbank,
+    read_genome,
+    window_ends,
+    windows,
+)
 from hf_longseq.errors import HfLongSeqError
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "embed_genome.py"
@@ -28,7 +37,7 @@ def written(folder, *records, name="toy.gbk"):
 
 
 def test_the_embedded_genome_is_the_record():
-    genome = load_genome()
+    genome = read_embedded()
     assert (genome.name, len(genome.codes), len(genome.genes)) == ("NC_004463", 9_105_828, 8_317)
     # as the record's own table of contents counts them
     assert np.bincount(genome.codes).tolist() == [1_635_170, 2_915_448, 2_917_689, 1_637_521]
@@ -37,7 +46,7 @@ def test_the_embedded_genome_is_the_record():
 
 
 def test_embedded_genes_are_read_in_their_frame():
-    genome = load_genome()
+    genome = read_embedded()
     starts, stops = set(), 0
     for first, end, strand in genome.genes[:500]:
         centre = np.array([first if strand > 0 else end - 1])
@@ -90,14 +99,14 @@ def test_packed_files_are_read_and_cut_off_ones_refused(tmp_path):
 
 def test_a_folder_is_asked_by_name(tmp_path):
     written(tmp_path, ("a", RECORD, ["3..8"]), name="deep/NC_1.gbk")
-    assert load_genome(data_dir=tmp_path).name == "a"  # the only file
+    assert read_genome(genome_file(data_dir=tmp_path)).name == "a"  # the only file
     written(tmp_path, ("b", RECORD, ["3..8"]), name="NC_2.gb")
-    assert load_genome("NC_2", tmp_path).name == "b"
-    assert load_genome(data_dir=tmp_path / "NC_2.gb").name == "b"
+    assert read_genome(genome_file("NC_2", tmp_path)).name == "b"
+    assert read_genome(genome_file(data_dir=tmp_path / "NC_2.gb")).name == "b"
     with pytest.raises(HfLongSeqError, match="genome is not set, but .* holds NC_1, NC_2"):
-        load_genome(data_dir=tmp_path)
+        genome_file(data_dir=tmp_path)
     with pytest.raises(HfLongSeqError, match="genome is 'NC_3'.*did you mean"):
-        load_genome("NC_3", tmp_path)
+        genome_file("NC_3", tmp_path)
     with pytest.raises(FileNotFoundError, match="holds no GenBank file"):
         genome_file(data_dir=tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="genome is 'NC_000913'.*apt-get download cct-examples"):
@@ -117,5 +126,5 @@ def test_the_script_writes_the_same_bytes_as_the_package_holds(tmp_path):
     spec = importlib.util.spec_from_file_location("embed_genome", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    script.write_packed(load_genome(), tmp_path / "again.parquet")
+    script.write_packed(read_embedded(), tmp_path / "again.parquet")
     assert (tmp_path / "again.parquet").read_bytes() == genomes.EMBEDDED_FILE.read_bytes()

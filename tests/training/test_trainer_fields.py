@@ -85,7 +85,7 @@ def test_what_transformers_refuses_is_said_before_a_folder_is_made(tiny, tmp_pat
 def test_the_command_line_takes_them_with_and_without_the_phase():
     rest, overrides = split_dotted(["--finetune.optim", "adafactor", "--seed", "1"])
     assert rest == ["--seed", "1"] and overrides == {"finetune": {"optim": "adafactor"}}
-    words = ["--adam-beta1=0.8", "--bf16", "--help"]
+    words = ["--adam_beta1", "0.8", "--bf16", "--help"]
     rest, overrides = split_dotted(words, phase="pretrain", parser=Parser(prog="hf-longseq pretrain"))
     assert rest == ["--help"] and overrides == {"pretrain": {"adam_beta1": 0.8, "bf16": True}}
 

@@ -21,7 +21,7 @@ def run(argv: list[str]) -> None:
     start.add_argument("--from_scratch", action="store_true", help="start from fresh weights")
     parser.add_argument("--seed", type=int, default=0, help="seed of fresh weights and of the order")
     # Options without a section's name go to the section that this run reads.
-    phase = "scratch" if any(word.replace("-", "_") == "__from_scratch" for word in argv) else "finetune"
+    phase = "scratch" if "--from_scratch" in argv else "finetune"
     words, overrides = split_dotted(argv, phase=phase, parser=parser)
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)

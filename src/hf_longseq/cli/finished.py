@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hf_longseq.cli.options import normalise
 from hf_longseq.escaping import one_line
 from hf_longseq.version import __version__
 
@@ -30,7 +29,6 @@ MOST_FILES = 20_000
 
 def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -> None:
     """Run a training command, or repeat what it printed when it finished."""
-    words = normalise(words)
     folder = _value(words, "--output_dir")
     if folder is None or "--overwrite" in words:
         return run(words)

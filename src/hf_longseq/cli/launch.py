@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from hf_longseq import launch as configurations
-from hf_longseq.cli.options import Parser, normalise
+from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.arguments import convert
 
@@ -25,7 +25,7 @@ def take_options(command: str, argv: list[str]) -> tuple[list[str], int | None, 
     parser = Parser(prog=f"hf-longseq {command}", add_help=False)
     parser.add_argument("--num_processes")
     parser.add_argument("--launch_config")
-    taken, rest = parser.parse_known_args(normalise(argv))
+    taken, rest = parser.parse_known_args(argv)
     number = None if taken.num_processes is None else convert(taken.num_processes, int, "num_processes")
     if number is not None and number < 1:
         raise HfLongSeqError(f"num_processes is {number}: give 1 or more.")

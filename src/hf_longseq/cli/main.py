@@ -31,7 +31,7 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return 0, 2 for an error the user can put right, or 130 when interrupted."""
-    argv = sys.argv[1:] if argv is None else argv
+    argv = normalise(sys.argv[1:] if argv is None else argv)
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(usage())
         return 0
@@ -83,7 +83,7 @@ def _sentence(error: Exception) -> str | None:
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
     module = importlib.import_module(f"hf_longseq.cli.{command}")
-    if command not in finished.COMMANDS or {"-h", "--help", "--help_all"} & set(normalise(words)):
+    if command not in finished.COMMANDS or {"-h", "--help", "--help_all"} & set(words):
         module.run(words)
         return 0
     words, number, configuration = launch.take_options(command, with_output_dir(command, words))

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the commands, generated from the sections of a recipe (`training/arguments.py`).
 
-Every value of a recipe has an option `--SECTION.NAME VALUE`; `--a-b` is `--a_b`, and `--name=value` works. The words
-after an option that takes a list may be separated by spaces or commas.
+Every value of a recipe has an option `--SECTION.NAME VALUE`; `--a-b` is `--a_b`, and `--name=value` works: `main.py`
+normalises the words before any of these functions gets them. The words after an option that takes a list may be
+separated by spaces or commas.
 """
 
 import argparse
@@ -53,7 +54,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: list[str]) -> argparse.Namespace:
         """Parse normalised words; unknown options are errors."""
-        known, rest = self.parse_known_args(normalise(argv))
+        known, rest = self.parse_known_args(argv)
         if rest:
             options = [option for action in self._actions for option in action.option_strings]
             raise HfLongSeqError(
@@ -86,10 +87,9 @@ def normalise(argv: list[str]) -> list[str]:
 def with_output_dir(command: str, argv: list[str]) -> list[str]:
     """The words of a command; without --output_dir the result goes to runs/COMMAND-NAME, named after the data, the
     task or the recipe."""
-    words = normalise(argv)
-    given = dict(zip(words[:-1], words[1:], strict=True))
+    given = dict(zip(argv[:-1], argv[1:], strict=True))
     source = next((given[name] for name in ("--data", "--task", "--recipe", "--config") if name in given), None)
-    if source is None or "--output_dir" in words:
+    if source is None or "--output_dir" in argv:
         return argv
     name = Path(source).stem if Path(source).exists() else source
     return [*argv, "--output_dir", f"runs/{command}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"]
@@ -104,7 +104,7 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
     own = set() if parser is None else {name[2:] for action in parser._actions for name in action.option_strings}
     rest: list[str] = []
     overrides: dict = {}
-    words = normalise(argv)
+    words = list(argv)
     while words:
         word = words.pop(0)
         name = word[2:] if word.startswith("--") else ""

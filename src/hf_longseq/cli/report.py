@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from hf_longseq.cli.options import Parser, normalise
+from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 
 
@@ -27,7 +27,7 @@ def run(argv: list[str]) -> None:
         "paths of this machine) into a folder that can be committed",
     )  # fmt: skip
     parser.add_argument("--name", help="with --collect_to: name of the results in reports [the task]")
-    options = parser.parse(normalise(argv))
+    options = parser.parse(argv)
 
     if options.collect_to is not None:
         from hf_longseq.comparison.copy_results import copy_results

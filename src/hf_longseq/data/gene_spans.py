@@ -46,7 +46,7 @@ def load(
     file = genomes.genome_file(genome, data_dir)
 
     def rows() -> Iterator[tuple[str, Row]]:
-        whole = genomes.load_genome(genome, data_dir)
+        whole = genomes.read_genome(file)
         for split in SPLITS:
             for ids_L, labels_L in windows(whole, split, length):
                 yield split, {"input_ids": ids_L, "labels": labels_L}

@@ -63,7 +63,7 @@ def load(
     file = genomes.genome_file(genome, data_dir)
 
     def rows() -> Iterator[tuple[str, Row]]:
-        whole = genomes.load_genome(genome, data_dir)
+        whole = genomes.read_genome(file)
         for split in SPLITS:
             for centre, strand, label in zip(*labelled_places(whole, split, length), strict=True):
                 yield split, {"input_ids": genomes.windows(whole, centre, strand, length), "labels": label}

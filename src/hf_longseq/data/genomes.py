@@ -50,23 +50,17 @@ class Genome:
     record_ends: np.ndarray
 
 
-def load_genome(genome: str | None = None, data_dir: str | Path | None = None) -> Genome:
-    """The embedded genome, or one from GenBank files.
+def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -> Path:
+    """The file of the embedded genome, or a GenBank file.
 
     Args:
         genome: Name of a file without its ending; default: the embedded genome, or the only file in `data_dir`.
         data_dir: A GenBank file (.gbk, .gb, .gbff, packed or not) or a folder with such files at any depth.
 
     Raises:
-        HfLongSeqError: If the name is unknown or ambiguous, or a file is damaged.
+        HfLongSeqError: If the name is unknown or ambiguous.
         MissingDataError: If there is no such file.
     """
-    path = genome_file(genome, data_dir)
-    return read_embedded() if path == EMBEDDED_FILE else read_genbank(path)
-
-
-def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -> Path:
-    """The file that `load_genome` reads."""
     if data_dir is None:
         if genome not in (None, EMBEDDED):
             raise MissingDataError(
@@ -93,6 +87,11 @@ def with_origin(spec: task.TaskSpec, file: Path) -> task.TaskSpec:
     if file == EMBEDDED_FILE:
         return spec
     return replace(spec, source=f"genes and sequence of {file.name}", license="as stated where the record is from")
+
+
+def read_genome(file: Path) -> Genome:
+    """The genome in a file that `genome_file` gave."""
+    return read_embedded() if file == EMBEDDED_FILE else read_genbank(file)
 
 
 def read_embedded() -> Genome:

@@ -20,16 +20,6 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.build import build_config, build_model, classifier_class
 from hf_longseq.training.recipe import Recipe
 
-OFFICIAL = {
-    "listops/s4": (15.0, "T4"),
-    "text/s4": (17.0, "T4"),
-    "retrieval/s4": (23.0, "A100"),
-    "image/s4": (2.0, "A100"),
-    "pathfinder/s4": (7.0, "A100"),
-    "pathx/s4": (56.0, "A100"),
-}
-"""Minutes per epoch and GPU that S4's authors report (their repository, `models/s4/experiments.md`)."""
-
 
 def epoch_times(
     names: Iterable[str],
@@ -48,7 +38,7 @@ def epoch_times(
 
     Returns:
         Rows with "recipe", "precision", "batch", "length", "parameters", "seconds" (median of a step; None where the
-        GPU has too little memory), "minutes_per_epoch", and the official figure with its GPU.
+        GPU has too little memory) and "minutes_per_epoch".
     """
     precisions = ["fp32"]
     if torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
@@ -68,7 +58,6 @@ def epoch_times(
             row = {"recipe": name, "precision": precision, "batch": size, "length": steps}
             row |= {"parameters": model.num_parameters(), "seconds": seconds}
             row["minutes_per_epoch"] = seconds * examples / size / 60 if seconds and examples else None
-            row["official_minutes"], row["official_gpu"] = OFFICIAL.get(name, (None, "")) if examples else (None, "")
             rows.append(row)
             del model, inputs
             gc.collect()
