@@ -131,8 +131,30 @@ def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path
         run(folder, {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 3}}, **grown)
 
 
+def test_seeds_on_other_data_are_not_added(tmp_path):
+    def write(step):
+        lines = [f"{step * row} and {row},{row % 2}" for row in range(40)]
+        (tmp_path / "rows.csv").write_text("\n".join(["text,label", *lines]))
+
+    own = {"data": {"task": "own-data", "data": str(tmp_path / "rows.csv")}, "finetune": {"max_steps": 1}}
+    write(1)
+    first, _ = run(tmp_path / "out", own)
+    settings = (tmp_path / "out" / "resolved.yaml").read_bytes()
+    write(7)
+    with pytest.raises(
+        HfLongSeqError, match="data of task 'own-data' are not those with which .*s4-scratch-s0 was made"
+    ):
+        run(tmp_path / "out", own, seeds=[0, 1])
+    assert (tmp_path / "out" / "resolved.yaml").read_bytes() == settings
+    write(1)
+    assert run(tmp_path / "out", own, seeds=[0, 1])[0]["rows"][0]["values"][0] == first["rows"][0]["values"][0]
+    write(7)
+    assert run(tmp_path / "out", own, overwrite=True)[0]["failed"] == []
+
+
 def test_arms_that_change_what_is_equal_have_the_earlier_runs_done_again_under_another_name(tmp_path):
     """More arms may leave fewer common evaluations, and another budget for `scratch-tied`."""
+
     def budgets(results):
         return {row["init"]: (row["evaluations"], row["finetune_steps"]) for row in results["rows"]}
 

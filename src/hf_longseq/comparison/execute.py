@@ -152,8 +152,9 @@ def compare(
                 f"output_dir {output_dir} is in use by another command ({others[0]}): give the same settings to join "
                 "it, let it end, or choose another output_dir."
             )
-        if not overwrite:
-            settings.admit_extension(output_dir, resolved, bases)
+        if not overwrite and settings.is_extension(output_dir, resolved, bases):
+            check_held_out(output_dir, data.load(runs[0].recipe.data))
+            run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
 
     told = _tables_once(listener) if distributed.is_main() else silent
@@ -248,6 +249,20 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
         head, config, _ = _phase_parts(run.recipe, run.phase, data.load(run.recipe.data).spec)
         with torch.device("meta"):
             build.build_model(head, config)
+
+
+def check_held_out(output_dir: Path, data: build.TaskData) -> None:
+    """Raise if a run in the folder of a comparison was chosen or scored on other data: a row is of one test split."""
+    known = sorted((output_dir / RUNS).glob(f"*/{run_folder.DATA}"))
+    splits = {"validation": data.validation, "test": data.test} if known else {}
+    now = run_folder.data_record(splits, data.spec, {})["splits"]
+    for path in known:
+        then = run_folder.read_json(path)["splits"]
+        if any(then.get(name, record) != record for name, record in now.items()):
+            raise HfLongSeqError(
+                f"the data of task {data.spec.name!r} are not those with which {path.parent} was made: restore them, "
+                "choose another output_dir, or start again with --overwrite."
+            )
 
 
 def _tables_once(listener: Listener) -> Listener:

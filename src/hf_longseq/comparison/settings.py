@@ -91,28 +91,27 @@ def earlier_names(output_dir: Path) -> dict[str, str]:
     return {**plan.get("names", {}), **{run["identity"]: run["name"] for run in plan["runs"]}}
 
 
-def admit_extension(output_dir: Path, settings: Raw, bases: Bases) -> None:
-    """More of any axis may be added to a comparison in its folder; what is finished there stays."""
+def is_extension(output_dir: Path, settings: Raw, bases: Bases) -> bool:
+    """Whether settings are those of the comparison in a folder, or have more of some axis: what is finished stays."""
     found = run_folder.read_resolved(output_dir)
     if found is None or (found.get("run") or {}).get("phase") != settings["run"]["phase"]:
-        return
+        return False
     old, new = found["run"], settings["run"]
     for name in ("seeds", "inits", "archs", "train_fractions"):
         if not set(old.get(name) or []) <= set(new.get(name) or []):
-            return
+            return False
     if (old.get("tune_seeds") or []) != new["tune_seeds"]:
-        return
+        return False
     if any(not set(values) <= set(new["grid"].get(key, ())) for key, values in (old.get("grid") or {}).items()):
-        return
+        return False
     known = old.get("archs") or architectures_of(found)
     if not set(known) <= {arch for arch, _ in bases}:
-        return
+        return False
     used = dict.fromkeys([None, *(Init.parse(label).objective for label in old.get("inits") or [])])
     pairs = [(arch, objective) for arch in known for objective in used]
     try:  # an option that this version has and an earlier one had not is at its default there
         load, _ = recipe_loader(found, None, tiny=False)
         before = settings_of({pair: load(*pair) for pair in pairs})
     except HfLongSeqError:
-        return
-    if not run_folder.first_difference(before, settings_of({pair: bases[pair] for pair in pairs})):
-        run_folder.write_yaml(output_dir / run_folder.RESOLVED, settings)
+        return False
+    return not run_folder.first_difference(before, settings_of({pair: bases[pair] for pair in pairs}))
