@@ -22,7 +22,7 @@ def toy_tasks(monkeypatch, tmp_path_factory):
 @pytest.fixture
 def tiny():
     """Make a tiny recipe: `tiny(task="waves", arch="s4", pretrain={...})`."""
-    from hf_longseq.training import Recipe
+    from hf_longseq import Recipe
 
     def make(task="waves", arch="s4", **sections):
         overrides = {name: dict(values) for name, values in sections.items()}

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from hf_longseq import Recipe, finetune
 from hf_longseq.analysis.span_page import write_span_page
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe, finetune
 
 
 def run(tmp_path, rows, seed=0, **data):

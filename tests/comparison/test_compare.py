@@ -4,11 +4,12 @@ import shutil
 
 import pytest
 
+from hf_longseq import finetune
 from hf_longseq.comparison.execute import compare
 from hf_longseq.comparison.settings import recipe_loader
 from hf_longseq.comparison.write import report_comparison
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import checkpoints, finetune
+from hf_longseq.training import checkpoints
 
 RAW = {
     "model": {"arch": ["s4", "transformer"]},

@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
+from hf_longseq import finetune, pretrain
 from hf_longseq.comparison import compare, spt
 from hf_longseq.comparison.execute import keep_best
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import finetune, pretrain
 from hf_longseq.training.run_folder import write_json
 
 

@@ -6,13 +6,12 @@ import math
 import pytest
 import torch
 
-from hf_longseq import recipes
+from hf_longseq import Recipe, recipes
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import TIES
 from hf_longseq.comparison.plan import Axes, Planner
 from hf_longseq.data.task import describe_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.build import build_config, build_model, classifier_class
 from hf_longseq.training.recipe import architectures_of, read_recipe

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
+from hf_longseq import Recipe
 from hf_longseq.cli.main import main
 from hf_longseq.data import own_data
 from hf_longseq.data.byte_text import decode
 from hf_longseq.data.task import load_task
 from hf_longseq.data.unlabelled import read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe
 from hf_longseq.training.build import load_data
 
 

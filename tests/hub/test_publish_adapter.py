@@ -2,8 +2,8 @@
 
 import pytest
 
+from hf_longseq import Recipe, finetune
 from hf_longseq.hub.publish import publish
-from hf_longseq.training import Recipe, finetune
 
 
 @pytest.mark.parametrize("check", [False, pytest.param(True, marks=pytest.mark.slow)])

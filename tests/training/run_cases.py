@@ -25,7 +25,7 @@ def add_toy_tasks(put=dict.__setitem__) -> None:
 
 def run_case(case: dict) -> dict | None:
     """Run one case; its metrics, or None if it was stopped."""
-    from hf_longseq.training import Recipe, finetune, pretrain
+    from hf_longseq import Recipe, finetune, pretrain
     from hf_longseq.training.trainer import ProgressReport
 
     sections = {name: dict(values) for name, values in case["sections"].items()}

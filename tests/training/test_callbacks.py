@@ -11,8 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from hf_longseq import finetune, pretrain
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import callbacks, checkpoints, finetune, pretrain, run_folder
+from hf_longseq.training import callbacks, checkpoints, run_folder
 from hf_longseq.training.trainer import LongSeqTrainer
 
 

@@ -3,7 +3,8 @@ import shutil
 
 import pytest
 
-from hf_longseq.training import checkpoints, finetune
+from hf_longseq import finetune
+from hf_longseq.training import checkpoints
 from hf_longseq.training.checkpoints import last_checkpoint
 
 

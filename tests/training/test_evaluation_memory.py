@@ -14,7 +14,7 @@ import numpy as np, torch
 from datasets import Dataset
 torch.set_num_threads(1)
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.training import Recipe
+from hf_longseq import Recipe
 from hf_longseq.training.build import build_config, build_model, denoising_parts, pretraining_class
 from hf_longseq.training.build import training_arguments
 from hf_longseq.training.trainer import LongSeqTrainer

@@ -15,11 +15,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from hf_longseq import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.comparison import spt
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.configuration_adapter import looks_back_only
-from hf_longseq.training import Recipe, evaluate, finetune, predict, pretrain, run_folder
+from hf_longseq.training import run_folder
 from hf_longseq.training.architectures import base_config
 from hf_longseq.training.build import build_config, build_model, load_data, pretraining_class
 from hf_longseq.training.hf_architectures import commit_of

@@ -10,11 +10,11 @@ from PIL import Image
 from transformers import pipeline
 
 from fresh_process import answer, run_fresh
+from hf_longseq import finetune, predict, pretrain
 from hf_longseq.data import byte_text
 from hf_longseq.data.listops import VOCABULARY, task_spec
 from hf_longseq.data.task import TASKS, TaskEntry, TaskSpec, load_task
 from hf_longseq.data.tokenizers import cut_length
-from hf_longseq.training import finetune, predict, pretrain
 from hf_longseq.training.build import load_data
 
 SIZES = {"train": 24, "validation": 8, "test": 8}

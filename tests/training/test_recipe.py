@@ -1,8 +1,8 @@
 import pytest
 import yaml
 
+from hf_longseq import Recipe
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe
 from hf_longseq.training.recipe import architectures_of, joint_settings, set_dotted
 
 DATA = {"data": {"task": "listops"}}

@@ -10,9 +10,9 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
+from hf_longseq import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.data.task import TASKS, TaskEntry, TaskSpec
 from hf_longseq.models import S4Config, S4ForSequenceClassification
-from hf_longseq.training import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.training.build import load_data
 
 

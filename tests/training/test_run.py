@@ -6,8 +6,8 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
+from hf_longseq import evaluate, finetune, predict, pretrain
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import evaluate, finetune, predict, pretrain
 from hf_longseq.training.build import load_data
 
 

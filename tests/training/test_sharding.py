@@ -38,8 +38,8 @@ def test_rows_that_fill_have_no_label_that_counts():
         return {"labels": torch.cat([ids, 10 + ids])}
 
     dataset = FilledDataset([{"id": number} for number in range(3)], 4)
-    rows = dataset.__getitems__([2, 3])
+    rows = [dataset[2], dataset[3]]
     assert FillerCollator(pairs)(rows)["labels"].tolist() == [2, -100, 12, -100]
     both = FillerCollator(lambda rows: pairs(rows) | {"labels_backward": pairs(rows)["labels"]})(rows)
     assert both["labels_backward"].tolist() == both["labels"].tolist()
-    assert FillerCollator(pairs)(dataset.__getitems__([0, 1]))["labels"].tolist() == [0, 1, 10, 11]
+    assert FillerCollator(pairs)([dataset[0], dataset[1]])["labels"].tolist() == [0, 1, 10, 11]

@@ -5,9 +5,8 @@ import pytest
 import torch
 import yaml
 
-from hf_longseq import recipes
+from hf_longseq import Recipe, finetune, pretrain, recipes
 from hf_longseq.data.task import describe_task
-from hf_longseq.training import Recipe, finetune, pretrain
 from hf_longseq.training.build import (
     CLASSIFIER,
     build_config,

@@ -10,10 +10,9 @@ from torch.nn import functional as F
 from transformers import AutoModelForTokenClassification
 from transformers.trainer_utils import EvalPrediction
 
-from hf_longseq import S4Config
+from hf_longseq import Recipe, S4Config, evaluate, finetune, predict, pretrain
 from hf_longseq.data import byte_text
 from hf_longseq.metrics import load_metric
-from hf_longseq.training import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.training.span_answers import span_answers
 from hf_longseq.training.token_metrics import TokenMetrics
 

@@ -6,11 +6,11 @@ import pytest
 import yaml
 from transformers import TrainingArguments
 
+from hf_longseq import Recipe, pretrain
 from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import Recipe, pretrain
 from hf_longseq.training.arguments import PretrainSection
 from hf_longseq.training.build import training_arguments
 from hf_longseq.training.spt_config import SPTConfig

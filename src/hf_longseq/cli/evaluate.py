@@ -16,7 +16,7 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--output_file", help="also write the scores to this .json file")
     options = parser.parse(argv)
 
-    from hf_longseq.training import evaluate
+    from hf_longseq.training.inference import evaluate
     from hf_longseq.training.progress import quiet_libraries
     from hf_longseq.training.run_folder import write_json
 

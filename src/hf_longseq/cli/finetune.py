@@ -26,7 +26,7 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)
 
-    from hf_longseq.training import finetune
+    from hf_longseq.training.run import finetune
 
     source, init_from = options.recipe, options.init_from
     if init_from:

@@ -299,8 +299,8 @@ def train(phase: Callable, options: argparse.Namespace, source: str | None, over
     """Run `pretrain` or `finetune` as the options say: the first line says what begins, then progress is shown."""
     import torch
 
-    from hf_longseq.training import Recipe
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
+    from hf_longseq.training.recipe import Recipe
 
     quiet_libraries()
     show_data_notes()

@@ -42,7 +42,7 @@ def run(argv: list[str]) -> None:
     if ending == ".html" and options.data:
         raise HfLongSeqError(f"--output_file {options.output_file} shows a split: use .jsonl, .csv or .parquet.")
 
-    from hf_longseq.training import predict
+    from hf_longseq.training.inference import predict
     from hf_longseq.training.progress import quiet_libraries
 
     quiet_libraries()

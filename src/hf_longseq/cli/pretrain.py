@@ -14,7 +14,7 @@ def run(argv: list[str]) -> None:
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)
 
-    from hf_longseq.training import pretrain
+    from hf_longseq.training.run import pretrain
 
     result = train(pretrain, options, options.recipe, overrides)
     metrics = result.metrics

@@ -109,7 +109,7 @@ def load(
             raise HfLongSeqError(f"data.{name} is {value}: give a number of 1 or more.")
     tables = open_source(data)
     first = tables.get("train", next(iter(tables.values())))
-    input_column = input_column or usual_name(first, INPUT_NAMES, "input_column")
+    input_column = input_column or input_name(first)
     label_column = label_column or next((name for name in LABEL_NAMES if name in first.names), None)
     if len(first) == 0:
         raise HfLongSeqError(f"{first.name} has no rows.")
@@ -297,14 +297,14 @@ def _is_absent(value: Any) -> bool:
     return value is None or (not isinstance(value, (list, np.ndarray)) and bool(value != value))
 
 
-def usual_name(table: Table, names: tuple[str, ...], option: str) -> str:
-    """The column that a table is of, or the first of the usual names that it has."""
+def input_name(table: Table) -> str:
+    """The column of inputs: the one that a table is of, or the first of the usual names that it has."""
     if table.main_column or len(table.names) == 1:
         return table.main_column or table.names[0]
-    for name in names:
+    for name in INPUT_NAMES:
         if name in table.names:
             return name
-    raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with --{option}.")
+    raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with --input_column.")
 
 
 def _targets(

@@ -14,7 +14,7 @@ from datasets import Array2D, Dataset, Features
 from hf_longseq.data import byte_text
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import CHUNK, load_converted
-from hf_longseq.data.own_data import INPUT_NAMES, modality_of, usual_name
+from hf_longseq.data.own_data import input_name, modality_of
 from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import Table, open_source
 from hf_longseq.data.processors import task_processor
@@ -43,10 +43,7 @@ def read_unlabelled(
     if spec.pair:
         raise HfLongSeqError(f"task {spec.name!r} reads pairs of inputs, so data.unlabelled cannot be {source!r}.")
     tables = list(open_source(source).values())
-    columns = [
-        input_column if input_column in table.names else usual_name(table, INPUT_NAMES, "input_column")
-        for table in tables
-    ]
+    columns = [input_column if input_column in table.names else input_name(table) for table in tables]
     modality = _fitting_modality(spec, tables[0], columns[0])
     reader = Reader(modality, max_length=spec.max_length, reference=f"task {spec.name!r}", **decoding)
     if spec.image_shape is not None:

@@ -8,7 +8,7 @@ import torch
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.records import Run
-from hf_longseq.training import predict
+from hf_longseq.training.inference import predict
 
 CURVE, KERNELS, SPANS = "learning_curve.png", "kernels.png", "spans.png"
 CHANNELS, LAGS = 4, 256

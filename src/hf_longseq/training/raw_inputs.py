@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer, PreTrainedConfig
 
-from hf_longseq.data.own_data import INPUT_NAMES, LABEL_NAMES, modality_of, usual_name
+from hf_longseq.data.own_data import LABEL_NAMES, input_name, modality_of
 from hf_longseq.data.own_reader import Reader, open_audio, open_image, read_numbers
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.tokenizers import cut_length
@@ -44,11 +44,11 @@ class RawInputs:
             raise HfLongSeqError(f"{source} has no rows.")
         if getattr(config, "pair_classification", False) and second_input_column is None:
             raise HfLongSeqError("the model reads pairs of inputs: name the second one with second_input_column.")
-        self._check_kind(tables[0], input_column or usual_name(tables[0], INPUT_NAMES, "input_column"))
+        self._check_kind(tables[0], input_column or input_name(tables[0]))
         # the table of every row, its columns of inputs and of labels, the names of its classes, and its place there
         self.rows: list[tuple[Table, list, Any, Any, int]] = []
         for table in tables:
-            inputs = [table.column(input_column or usual_name(table, INPUT_NAMES, "input_column"))]
+            inputs = [table.column(input_column or input_name(table))]
             inputs += [] if second_input_column is None else [table.column(second_input_column)]
             label = next((name for name in LABEL_NAMES if name in table.names), None)
             labels, names = (None, None) if label is None else (table.labels(label), table.class_names(label))

@@ -42,9 +42,6 @@ class FilledDataset(Dataset):
         row = self.dataset[index % len(self.dataset)]
         return {**row, FILLER: True} if filler else row
 
-    def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
-        return [self[int(index)] for index in indices]
-
 
 class FilledSampler(Sampler[int]):
     """The random order that one process would take, which is that of accelerate's own sampler, then the filling rows.
