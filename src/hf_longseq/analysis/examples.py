@@ -73,7 +73,7 @@ def _runs_text(labels: np.ndarray, spec: TaskSpec, shown: int = 8) -> str:
 def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
     if spec.modality == "tokens" and spec.vocabulary:
         return task_tokenizer(spec).decode(sequence)
-    if spec.modality == "tokens" and spec.image_shape is None and spec.vocab_size == byte_text.VOCAB_SIZE:
+    if byte_text.is_read_by(spec):
         return byte_text.decode(sequence)
     if sequence.ndim > 1:
         return " ".join(f"({', '.join(f'{x:.4g}' for x in step)})" for step in sequence[:40])

@@ -22,7 +22,6 @@ from hf_longseq.training.build import load_data
 from hf_longseq.training.inference import predict
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import read_json, read_resolved, write_whole
-from hf_longseq.training.span_answers import reads_bytes
 
 PAGE = "spans.html"
 COLOURS = ("#9ecae9", "#ffbf79", "#a3d9a5", "#f4a7b9", "#cbb9e3", "#e2d08a", "#8fd3d1", "#d0b49f")
@@ -100,7 +99,7 @@ def _example(answer: dict[str, Any], row: dict, spec: TaskSpec, colour_of: dict[
 
 def _symbols(ids_L: np.ndarray, spec: TaskSpec) -> list[str]:
     """What stands at each position: characters of text, symbols of a vocabulary, or ids."""
-    if reads_bytes(spec):
+    if byte_text.is_read_by(spec):
         return list(byte_text.decode(ids_L))
     if spec.vocabulary:
         return [spec.vocabulary[index] for index in ids_L]

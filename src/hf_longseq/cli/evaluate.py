@@ -13,16 +13,11 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--model", required=True, help="folder of a finished run")
     parser.add_argument("--split", default="test", help="train, validation or test [test]")
     parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
-    parser.add_argument("--output_file", help="also write the scores to this .json file")
     options = parser.parse(argv)
 
     from hf_longseq.training.inference import evaluate
     from hf_longseq.training.progress import quiet_libraries
-    from hf_longseq.training.run_folder import write_json
 
     quiet_libraries()
     scores = evaluate(options.model, split=options.split, batch_size=options.batch_size)
-    scores = {"model": options.model, "split": options.split, **scores}
-    if options.output_file:
-        write_json(options.output_file, scores)
-    print(json.dumps(scores, indent=2))
+    print(json.dumps({"model": options.model, "split": options.split, **scores}, indent=2))

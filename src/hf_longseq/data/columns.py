@@ -20,9 +20,7 @@ def as_table(rows: list[Row] | pa.Table, features: Features) -> pa.Table:
     for name, kind in features.items():
         columns[name] = [row[name] for row in rows]
         if isinstance(kind, List | Array2D):
-            columns[name] = sequence_array(
-                columns[name], kind.dtype if isinstance(kind, Array2D) else kind.feature.dtype
-            )
+            columns[name] = sequence_array(columns[name], getattr(kind, "feature", kind).dtype)
     return pa.table(columns, schema=features.arrow_schema)
 
 

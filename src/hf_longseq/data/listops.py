@@ -12,6 +12,7 @@ released files have no seed, so they cannot be reproduced byte for byte, only in
 """
 
 import random
+import statistics
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -165,7 +166,5 @@ def apply_operator(operator: int, values: list[int]) -> int:
     if operator == 1:
         return max(values)
     if operator == 2:
-        values = sorted(values)
-        middle = len(values) // 2
-        return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) // 2
+        return int(statistics.median(values))
     return sum(values) % 10

@@ -29,8 +29,7 @@ def load(
         cache_dir: Where the encoded pairs are kept; default: `cache_directory()`.
     """
     byte_text.check_max_length(max_length)
-    target = cache_directory() if cache_dir is None else cache_dir
-    place = data_dir or f"{target}/downloads/aan"
+    place = data_dir or f"{cache_dir or cache_directory()}/downloads/aan"
     try:
         release = LraRelease(place, AAN_FILES.values())
     except MissingDataError as error:

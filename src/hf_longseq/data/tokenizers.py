@@ -75,8 +75,7 @@ def task_tokenizer(spec: TaskSpec, add_eos: bool = True) -> PreTrainedTokenizerF
         return base_tokenizer(spec.max_length)
     if spec.vocabulary:
         return symbol_tokenizer(spec.vocabulary, spec.max_length, add_eos)
-    is_bytes = spec.vocab_size == byte_text.VOCAB_SIZE and spec.eos_token_id == byte_text.EOS_ID
-    return byte_tokenizer(spec.max_length, add_eos) if is_bytes else None
+    return byte_tokenizer(spec.max_length, add_eos) if byte_text.is_read_by(spec) else None
 
 
 def _wrap(tokenizer: Tokenizer, max_length: int | None, add_eos: bool) -> PreTrainedTokenizerFast:

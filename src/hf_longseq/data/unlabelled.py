@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from datasets import Array2D, Dataset, Features
+from datasets import Dataset, Features
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.columns import Row
@@ -90,7 +90,7 @@ def _fitting_modality(spec: TaskSpec, table: Table, column: str) -> str:
         wanted = ("image",)
     elif spec.modality == "values":
         wanted = ("values", "audio", "tokens")  # whole numbers are values, too
-    elif spec.vocab_size == byte_text.VOCAB_SIZE and not spec.vocabulary:
+    elif byte_text.is_read_by(spec):
         wanted = ("text",)
     else:
         wanted = ("tokens", "text") if spec.vocabulary else ("tokens",)
@@ -106,7 +106,7 @@ def _rows(
     tables: list[Table], columns: list[str], reader: Reader, spec: TaskSpec, name: str, kind: Any
 ) -> Iterator[tuple[str, Row]]:
     processor = task_processor(spec)
-    dtype = kind.dtype if isinstance(kind, Array2D) else kind.feature.dtype
+    dtype = getattr(kind, "feature", kind).dtype
     for table, column in zip(tables, columns, strict=True):
         for row, raw in enumerate(table.column(column), start=1):
             array = _encode(raw, f"{table.name}, row {row},", reader, spec, processor)

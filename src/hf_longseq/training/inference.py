@@ -21,7 +21,7 @@ from hf_longseq.training.eval_metrics import decide, probabilities
 from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
-from hf_longseq.training.span_answers import reads_bytes, span_answers
+from hf_longseq.training.span_answers import span_answers
 from hf_longseq.training.trainer import LongSeqTrainer
 from hf_longseq.training.transfer import local_checkpoint
 
@@ -104,7 +104,7 @@ def predict(
         data = data or build.load_data(recipe.data, seed)
         rows = _split(data, split or "test", phase, model)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
-        bytes_are_read = reads_bytes(data.spec)
+        bytes_are_read = byte_text.is_read_by(data.spec)
     else:
         rows = RawInputs(str(source), model, config, input_column, second_input_column)
         bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE

@@ -12,7 +12,6 @@ import torch
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import IGNORE
-from hf_longseq.data.task import TaskSpec
 from hf_longseq.metrics.spans import Tags, spans_of
 from hf_longseq.training.eval_metrics import decide, probabilities
 
@@ -55,12 +54,6 @@ def span_answers(
                 answer["label"] = _spans(true, names, problem, ids_L)
         answers.append(answer)
     return answers
-
-
-def reads_bytes(spec: TaskSpec) -> bool:
-    """Whether a task's tokens are bytes of text."""
-    plain = spec.modality == "tokens" and not spec.vocabulary and spec.image_shape is None
-    return plain and spec.vocab_size == byte_text.VOCAB_SIZE
 
 
 def _spans(
