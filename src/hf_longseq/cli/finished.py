@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A finished training command that is rerun answers at once, from what it printed the first time.
 
-Beside the result lies `.answer.json`: the words of the command, the version, and size and time of every file that the
-command read or wrote. While all of these are as they were, the run would find itself finished, and its words are
-repeated without importing torch. Whatever differs makes the command run as usual, which then decides for itself; so
-does a comparison of which runs failed or are unfinished.
+Beside the result lies `.answer.json`: the words of the command, the version, and a hash of size and time of every file
+that the command read or wrote. While all of these are as they were, the run would find itself finished, and its words
+are repeated without importing torch. Whatever differs makes the command run as usual, which then decides for itself;
+so does a comparison of which runs failed or are unfinished.
 """
 
 import contextlib
+import hashlib
 import io
 import json
 import re
@@ -23,8 +24,6 @@ COMMANDS = ("pretrain", "finetune", "spt", "compare")
 ANSWER = ".answer.json"
 # Options whose value may name files that the command reads.
 READ = ("--recipe", "--config", "--data", "--data.data", "--unlabelled", "--data.unlabelled", "--init_from")
-# More files than this are not looked through to save a few seconds.
-MOST_FILES = 20_000
 
 
 def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -> None:
@@ -34,20 +33,19 @@ def run_once(command: str, words: list[str], run: Callable[[list[str]], None]) -
         return run(words)
     path, asked = Path(folder) / ANSWER, {"command": command, "words": words, "version": __version__}
     kept = _read(path)
-    if {name: kept.get(name) for name in asked} == asked and kept.get("files") == _files(words, folder):
+    if kept == {**kept, **asked, "files": _state_of_files(words, folder)}:
         # a stranger's folder may say anything: nothing that a terminal obeys, but the spaces of tables stay
         parts = re.split(r"([ \n]+)", str(kept.get("printed")))
         print("".join(part if part.isspace() else one_line(part) for part in parts), end="")
         return None
     with contextlib.redirect_stdout(_CopiedOutput()) as printed:
         run(words)
-    files = _files(words, folder)
     results = _read(Path(folder) / "results.json")
-    if files is None or results.get("failed") or results.get("unfinished"):
+    if results.get("failed") or results.get("unfinished"):
         return path.unlink(missing_ok=True)
     from hf_longseq.training.run_folder import write_json
 
-    return write_json(path, {**asked, "files": files, "printed": printed.getvalue()})
+    return write_json(path, {**asked, "files": _state_of_files(words, folder), "printed": printed.getvalue()})
 
 
 def _value(words: list[str], option: str) -> str | None:
@@ -64,20 +62,17 @@ def _read(path: Path) -> dict:
     return kept if isinstance(kept, dict) else {}
 
 
-def _files(words: list[str], folder: str) -> dict[str, list[int]] | None:
-    """Size and time of change of all files of the result and of what it was made from; None if they are too many."""
+def _state_of_files(words: list[str], folder: str) -> str:
+    """A hash of name, size and time of change of all files of the result and of what it was made from."""
     places = [Path(folder), *(Path(value).expanduser() for name in READ if (value := _value(words, name)))]
-    found: dict[str, list[int]] = {}
+    found: set[tuple[str, int, int]] = set()
     for place in places:
         inside = place.rglob("*") if place.is_dir() else place.parent.glob("*.npy") if place.suffix == ".npy" else []
         for file in (place, *inside):
-            if not file.is_file() or file.name in (ANSWER, ".lock") or file.parent.name == ".claims":
-                continue
-            state = file.stat()
-            found[str(file.resolve())] = [state.st_size, state.st_mtime_ns]
-            if len(found) > MOST_FILES:
-                return None
-    return found
+            if file.is_file() and file.name not in (ANSWER, ".lock") and file.parent.name != ".claims":
+                state = file.stat()
+                found.add((str(file.resolve()), state.st_size, state.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
 class _CopiedOutput(io.StringIO):
