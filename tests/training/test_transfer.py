@@ -5,9 +5,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.models import S4Config
 from hf_longseq.training.build import CLASSIFIER, build_config, build_model, load_data, pretraining_class
 from hf_longseq.training.run_folder import claim_folder
-from hf_longseq.training.transfer import load_pretrained_classifier
+from hf_longseq.training.transfer import load_pretrained_classifier, model_section
 
 ARCHS = ("s4", "dlr", "transformer")
 
@@ -103,6 +104,16 @@ def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(pretrained, change):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(HfLongSeqError, match="fit"):
         load_pretrained_classifier(folder, config)
+
+
+@pytest.mark.parametrize("written", ['{"model_type": "foo"}', "{", '{"model_type": "longseq_s4", "hidden_size": "x"}'])
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path, written):
+    (tmp_path / "config.json").write_text(written)
+    said = f"init_from {tmp_path} has a configuration that cannot be read: "
+    with pytest.raises(HfLongSeqError, match=said):
+        load_pretrained_classifier(tmp_path, S4Config(vocab_size=5))
+    with pytest.raises(HfLongSeqError, match=said):
+        model_section(tmp_path)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, pretrained):

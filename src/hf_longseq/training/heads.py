@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 from hf_longseq.data.task import TaskSpec
@@ -23,6 +23,7 @@ from hf_longseq.training.architectures import KNOWN, is_hf
 from hf_longseq.training.build import build_config, build_model
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import SAFELY
+from hf_longseq.training.transfer import config_of
 
 logger = logging.get_logger(__name__)
 
@@ -65,7 +66,7 @@ def _from_checkpoint(model: str | os.PathLike, head: type, fields: dict[str, Any
             f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
             "hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
         )
-    config = AutoConfig.from_pretrained(model, trust_remote_code=False)
+    config = config_of(model, f"model {model}")
     wanted = head._model_mapping.get(type(config), None)
     if not (as_saved and wanted and config.architectures == [wanted.__name__]):
         _set(config, fields)

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as hf_logging
@@ -83,7 +83,7 @@ def load_pretrained_classifier(
     where = f"init_from {checkpoint}"
     checkpoint, commit = local_checkpoint(checkpoint)
     recorded = ((read_resolved(checkpoint) or {}).get("data") or {}).get("task")
-    pretrained = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+    pretrained = config_of(checkpoint, where)
     of_transformers = not pretrained.model_type.startswith("longseq_")
     own = config.backbone_config if of_transformers and config.model_type == ADAPTER else config
     compare_configs(where, pretrained, own)
@@ -122,6 +122,12 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
     return folder, folder.name
 
 
+def config_of(checkpoint: str | os.PathLike, where: str) -> PreTrainedConfig:
+    """The configuration of a checkpoint, which may be anybody's: without code that lies beside it."""
+    with explained(f"{where} has a configuration that cannot be read", OSError, ValueError, StrictDataclassError):
+        return AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+
+
 def model_section(checkpoint: Path) -> dict[str, Any]:
     """The model section of a recipe that has the trunk of a checkpoint: as its run recorded it, else by its config.
 
@@ -131,7 +137,7 @@ def model_section(checkpoint: Path) -> dict[str, Any]:
     recorded = (read_resolved(checkpoint) or {}).get("model")
     if recorded:
         return recorded
-    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+    config = config_of(checkpoint, f"init_from {checkpoint}")
     arch = config.model_type.removeprefix("longseq_")
     if config.model_type == ADAPTER:
         raise HfLongSeqError(
