@@ -1,10 +1,8 @@
 """The embedded recordings: complete, real-valued, and with no syllable in two splits."""
 
 import numpy as np
-import pytest
 from datasets import Dataset
 
-from hf_longseq.data import spoken_tones
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.converted import SPLITS
 from hf_longseq.data.task import EMBEDDED, load_task
@@ -39,9 +37,3 @@ def test_the_description_is_that_of_the_recordings():
     splits, spec = load_task("spoken-tones")
     assert spec.labels == tuple(splits["train"].features["labels"].names)
     assert spec.max_length == max(len(row) for rows in splits.values() for row in rows["input_values"])
-
-
-def test_a_missing_file_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(spoken_tones, "EMBEDDED", tmp_path)
-    with pytest.raises(FileNotFoundError, match="spoken-tones-train.parquet is missing: install hf-longseq again"):
-        load_task("spoken-tones")

@@ -6,6 +6,7 @@ Offsets are those of the input from the output, the past on the left, on an axis
 logarithmic beyond.
 """
 
+import re
 from itertools import cycle
 from pathlib import Path
 
@@ -37,7 +38,10 @@ def draw(found: list[Looked], clusters: list[str], folder: Path) -> list[Path]:
     attentive = [looked for looked in found if looked.attention is not None]
     biased = [looked for looked in found if looked.bias is not None]
     with pyplot.rc_context(STYLE):
-        figures = {f"kernels-{file_name(looked.label)}.png": _kernels(pyplot, looked) for looked in recurrent}
+        figures = {}
+        for looked in recurrent:
+            name = re.sub(r"[^\w.-]", "-", looked.label)
+            figures[f"kernels-{name}.png"] = _kernels(pyplot, looked)
         if recurrent:
             figures["compare.png"] = _compare(pyplot, recurrent)
             figures["clusters.png"] = _clusters(pyplot, recurrent, clusters)
@@ -49,11 +53,6 @@ def draw(found: list[Looked], clusters: list[str], folder: Path) -> list[Path]:
         for name, figure in figures.items():
             save_figure(figure, folder / name)
     return [folder / name for name in figures]
-
-
-def file_name(label: str) -> str:
-    """A label as part of a file name."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in label)
 
 
 def _shown(layers: int) -> list[int]:
