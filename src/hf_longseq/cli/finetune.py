@@ -46,10 +46,6 @@ def run(argv: list[str]) -> None:
         f"{metrics['init']} {metrics['arch']} on {metrics['task']}: test {name} {metrics['test'][name]:.4f}{unit} "
         f"(validation {metrics['validation'][name]:.4f} at step {metrics['best_step']} of {metrics['steps']})"
     )
-    print(
-        f"{metrics['num_parameters']:,} parameters, {metrics['wall_seconds']:.1f} s; "
-        f"model and records in {result.output_dir}"
-    )
     show_spans(result.output_dir)
     print(f"next: hf-longseq predict --model {result.output_dir}")
 

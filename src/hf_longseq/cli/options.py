@@ -296,7 +296,7 @@ def numbers(words: list[str] | None, kind: type, name: str) -> list:
 
 
 def train(phase: Callable, options: argparse.Namespace, source: str | None, overrides: dict, **arguments):
-    """Run `pretrain` or `finetune` as the options say: the first line says what begins, then progress is shown."""
+    """Run `pretrain` or `finetune` as the options say: what begins, its progress, and where the result is."""
     import torch
 
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
@@ -310,4 +310,7 @@ def train(phase: Callable, options: argparse.Namespace, source: str | None, over
     print(f"hf-longseq {__version__}: {begins}", file=sys.stderr)
     with ProgressBar() as bar:
         arguments |= {"seed": options.seed, "overwrite": options.overwrite, "listener": bar}
-        return phase(recipe, options.output_dir, **arguments)
+        result = phase(recipe, options.output_dir, **arguments)
+    size, seconds = result.metrics["num_parameters"], result.metrics["wall_seconds"]
+    print(f"{size:,} parameters, {seconds:.1f} s; model and records in {result.output_dir}")
+    return result

@@ -22,8 +22,4 @@ def run(argv: list[str]) -> None:
         f"{name} {value:.4f}" for name, value in metrics["validation"].items() if name != "scored_positions"
     )
     print(f"pretrained {metrics['arch']} on {metrics['task']}: validation {scores} (best of {metrics['steps']} steps)")
-    print(
-        f"{metrics['num_parameters']:,} parameters, {metrics['wall_seconds']:.1f} s; "
-        f"model and records in {result.output_dir}"
-    )
     print(f"next: hf-longseq finetune --init_from {result.output_dir} --output_dir FOLDER")
