@@ -164,6 +164,9 @@ def test_wrong_inputs_are_refused(inputs, message):
 def test_a_configuration_without_a_trunk_is_refused():
     with pytest.raises(Exception, match="backbone_config is None"):
         AdapterConfig()
+    for trunk in ({"model_type": "foo"}, {"hidden_size": 8}):
+        with pytest.raises(ValueError, match=f"has the model_type {trunk.get('model_type')!r}, which transformers"):
+            AdapterConfig(backbone_config=trunk)
 
 
 @pytest.mark.parametrize(

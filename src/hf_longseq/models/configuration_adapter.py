@@ -70,7 +70,13 @@ class AdapterConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs):
         if isinstance(self.backbone_config, dict):
             fields = dict(self.backbone_config)
-            self.backbone_config = CONFIG_MAPPING[fields.pop("model_type")](**fields)
+            trunk = fields.pop("model_type", None)
+            if str(trunk) not in CONFIG_MAPPING:
+                raise ValueError(
+                    f"AdapterConfig.backbone_config has the model_type {trunk!r}, which transformers does not know; "
+                    "name one that it knows."
+                )
+            self.backbone_config = CONFIG_MAPPING[trunk](**fields)
         if self.backbone_config is not None:
             self.backbone_config.use_cache = False  # every position is read at once
             if hasattr(self.backbone_config, "rescale_every"):
