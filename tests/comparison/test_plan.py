@@ -30,7 +30,8 @@ def planner_of(raw, axes, **options):
 
     def count(section):
         labelled = section.num_train_examples or round(100 * (section.train_fraction or 1))
-        return (100 if section.pretrain_inputs == "all" else labelled), labelled
+        inputs = section.pretrain_inputs
+        return (inputs if isinstance(inputs, int) else 100 if inputs == "all" else labelled), labelled
 
     return Planner(axes, load, count, 100, **options)
 
@@ -138,6 +139,8 @@ def test_data_scarce_and_labels_scarce_in_one_plan():
                 inits=("spt@pretrain_inputs=subset", "spt@pretrain_inputs=all", "scratch-tied"))  # fmt: skip
     assert runs["s4-spt-pretrain_inputs-subset-s0"].protocol == "data scarce"
     assert runs["s4-spt-pretrain_inputs-all-s0"].protocol == "labels scarce"
+    few = plan(RAW | {"data": {"task": "waves", "pretrain_inputs": 30}})
+    assert few["s4-spt-s0"].protocol == "inputs scarce", "of 100 labels"
     assert plan()["s4-spt-s0"].protocol == "full" and plan()["s4-scratch-s0"].protocol is None
 
 

@@ -317,7 +317,7 @@ class Planner:
         if arm.init.pretrains:
             pretrained = self._add(self._pretraining(arm, arch, point, fraction, seed))
             scarce = "data scarce" if labels < self.num_train_examples else "full"
-            protocol = "labels scarce" if inputs > labels else scarce
+            protocol = "labels scarce" if inputs > labels else "inputs scarce" if inputs < labels else scarce
         several = {key: value for key, value in point.items() if len(self._grid(arch)[key]) > 1}
         name = "-".join([slug(arch), slug(arm.label), *self._parts(fraction, several), f"s{seed}"])
         return Run(name, "finetune", arch, arm.label, seed, fraction, point, recipe, steps, labels, pretrained,
