@@ -66,6 +66,11 @@ run_gene-starts-e-coli-windows() {
 run_gene-starts-inputs() {
     shorter --arch transformer --inits spt-masked@pretrain_inputs={964,1928,3856} "$@"
 }
+# Mamba-2 of transformers, which reads both ways and is about as large as S4
+run_gene-starts-mamba2() {
+    shorter --arch hf:mamba2 --model.bidirectional true --model.state_size 64 --model.num_heads 2 --model.head_dim 64 \
+        --model.n_groups 1 --model.chunk_size 64 "$@"
+}
 # is it locality that pretraining teaches?
 run_gene-starts-controls() { shorter --arch $controls "$@"; }
 # the same, each control at its own rate of pretraining
