@@ -52,30 +52,49 @@ FEATURES = {
 }
 
 
-def ridge(x_BF: np.ndarray, targets: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Weights (penalties, F), for C targets (penalties, F, C), of standardised features, by the smaller system."""
+def ridge(x_BF: np.ndarray, targets_BC: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Weights (penalties, F, C) of standardised features, with the smaller of the two systems."""
     x_BF = (x_BF - shift) / scale
     if len(x_BF) < x_BF.shape[1]:
         values, vectors = np.linalg.eigh(x_BF @ x_BF.T)
-        left, right = x_BF.T @ vectors, vectors.T @ targets
+        left, right = x_BF.T @ vectors, vectors.T @ targets_BC
     else:
         values, vectors = np.linalg.eigh(x_BF.T @ x_BF)
-        left, right = vectors, vectors.T @ (x_BF.T @ targets)
-    return np.stack([left @ (right.T / (values + penalty)).T for penalty in PENALTIES])
+        left, right = vectors, vectors.T @ (x_BF.T @ targets_BC)
+    return np.stack([left @ (right / (values + penalty)[:, None]) for penalty in PENALTIES])
 
 
-def score(features: dict[str, np.ndarray], targets: dict[str, np.ndarray], labels: int, seed: int) -> float:
+def score(features: dict[str, np.ndarray], labels: dict[str, np.ndarray], amount: int, seed: int) -> float:
     """Test accuracy with a random subset of the labels."""
-    chosen = np.random.RandomState(seed).permutation(len(targets["train"]))[:labels]
-    train = features["train"][chosen]
+    chosen = np.random.RandomState(seed).permutation(len(labels["train"]))[:amount]
+    train, classes = features["train"][chosen], np.arange(labels["train"].max() + 1)
     shift, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
-    weights = ridge(train, targets["train"][chosen], shift, scale)
+    targets_BC = (labels["train"][chosen, None] == classes) - 1 / len(classes)
+    weights = ridge(train, targets_BC, shift, scale)
     right = {
-        split: ((features[split] - shift) / scale @ weights.T > 0) == (targets[split][:, None] > 0)
+        split: (((features[split] - shift) / scale @ weights).argmax(axis=-1) == labels[split]).mean(axis=-1)
         for split in ("validation", "test")
     }
-    best = right["validation"].mean(axis=0).argmax()
-    return float(right["test"].mean(axis=0)[best])
+    return float(right["test"][right["validation"].argmax()])
+
+
+def score_cells(features: dict[str, np.ndarray], labels: dict[str, np.ndarray], subsets: int) -> str:
+    """Test accuracies in percent as the cells of a row, one per number of labels, each the mean over subsets."""
+    cells = []
+    for amount in amounts(labels):
+        seeds = range(FIRST_SEED, FIRST_SEED + (subsets if amount < len(labels["train"]) else 1))
+        cells.append(100 * np.mean([score(features, labels, amount, seed) for seed in seeds]))
+    return "".join(f"{cell:>8.1f}" for cell in cells)
+
+
+def amounts(labels: dict[str, np.ndarray]) -> list[int]:
+    """Numbers of labels that are tried, the last of them all."""
+    return [50, 100, 300, 1000, len(labels["train"])]
+
+
+def heading(labels: dict[str, np.ndarray]) -> str:
+    """The first line of a table."""
+    return f"{'test accuracy, %':<32}" + "".join(f"{f'{amount:,}':>8}" for amount in amounts(labels)) + " labels"
 
 
 def base_entropies(genome: Genome) -> tuple[float, float]:
@@ -100,21 +119,15 @@ def main() -> None:
     splits, _ = load_task("gene-starts", length=options.length, genome=options.genome, data_dir=options.data_dir)
     # N, which is rare, counts as A
     bases = {split: (rows["input_ids"][:].astype(np.int64) - BASE_ID) % 4 for split, rows in splits.items()}
-    targets = {split: 2.0 * rows["labels"][:] - 1 for split, rows in splits.items()}
-    amounts = [100, 300, 1000, len(targets["train"])]
-    print(f"{'test accuracy, %':<32}" + "".join(f"{f'{amount:,}':>8}" for amount in amounts) + " labels")
+    labels = {split: np.array(rows["labels"][:]) for split, rows in splits.items()}
+    print(heading(labels))
     for name, make in FEATURES.items():
         features = {split: make(rows) for split, rows in bases.items()}
-        cells = []
-        for amount in amounts:
-            subsets = options.subsets if amount < amounts[-1] else 1
-            seeds = range(FIRST_SEED, FIRST_SEED + subsets)
-            cells.append(100 * np.mean([score(features, targets, amount, seed) for seed in seeds]))
-        print(f"{name:<32}" + "".join(f"{cell:>8.1f}" for cell in cells), flush=True)
+        print(f"{name:<32}{score_cells(features, labels, options.subsets)}", flush=True)
     reach = min(90, options.length // 2)
     upstream = bases["test"][:, options.length // 2 - reach // 3 * 3 : options.length // 2]
     stops = np.isin(words(upstream, 3, stride=3), STOPS).any(axis=1)
-    right = 100 * (stops == (targets["test"] > 0)).mean()
+    right = 100 * (stops == (labels["test"] == 1)).mean()
     print(f"{f'stop in frame, {reach} bases upstream':<32}{right:>8.1f} without labels")
     alone, placed = base_entropies(read_genome(genome_file(options.genome, options.data_dir)))
     print(f"entropy of a base in genes: {alone:.3f} nats, {placed:.3f} given its place in the codon")

@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 from scipy.signal import welch
 
-from gene_starts_linear import FIRST_SEED, ridge
+from gene_starts_linear import heading, score_cells
 from hf_longseq.data.task import load_task
 
 
@@ -21,20 +21,6 @@ def spectrum(pieces_BL: np.ndarray, rate: int) -> np.ndarray:
     """Log of the power in bands of 16 Hz, the mean over windows of a sixteenth of a second: (B, F)."""
     _, power_BF = welch(pieces_BL, fs=rate, nperseg=rate // 16, axis=-1)
     return np.log(power_BF + 1e-9)
-
-
-def score(features: dict[str, np.ndarray], labels: dict[str, np.ndarray], amount: int, seed: int) -> float:
-    """Test accuracy with a random subset of the labels."""
-    chosen = np.random.RandomState(seed).permutation(len(labels["train"]))[:amount]
-    train, classes = features["train"][chosen], np.arange(labels["train"].max() + 1)
-    shift, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
-    targets_BC = (labels["train"][chosen, None] == classes) - 1 / len(classes)
-    weights = ridge(train, targets_BC, shift, scale)
-    right = {
-        split: (((features[split] - shift) / scale @ weights).argmax(axis=-1) == labels[split]).mean(axis=-1)
-        for split in ("validation", "test")
-    }
-    return float(right["test"][right["validation"].argmax()])
 
 
 def main() -> None:
@@ -47,13 +33,8 @@ def main() -> None:
     splits, _ = load_task("voices", sampling_rate=options.sampling_rate, data_dir=options.data_dir)
     features = {split: spectrum(rows["input_values"][:], options.sampling_rate) for split, rows in splits.items()}
     labels = {split: np.array(rows["labels"][:]) for split, rows in splits.items()}
-    amounts = [50, 100, 1000, len(labels["train"])]
-    cells = []
-    for amount in amounts:
-        seeds = range(FIRST_SEED, FIRST_SEED + (options.subsets if amount < amounts[-1] else 1))
-        cells.append(100 * np.mean([score(features, labels, amount, seed) for seed in seeds]))
-    print(f"{'test accuracy, %':<32}" + "".join(f"{f'{amount:,}':>8}" for amount in amounts) + " labels")
-    print(f"{'mean log spectrum':<32}" + "".join(f"{cell:>8.1f}" for cell in cells))
+    print(heading(labels))
+    print(f"{'mean log spectrum':<32}{score_cells(features, labels, options.subsets)}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def test_words_and_their_counts():
 @pytest.mark.parametrize("labels", [5, 60])
 def test_ridge_solves_its_equations_either_way(labels):
     generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(labels, 12)), generator.normal(size=labels)
+    x, y = generator.normal(size=(labels, 12)), generator.normal(size=(labels, 3))
     found = linear.ridge(x, y, np.zeros(12), np.ones(12))
     for weights, penalty in zip(found, linear.PENALTIES, strict=True):
         assert np.allclose(weights, np.linalg.solve(x.T @ x + penalty * np.eye(12), x.T @ y))

@@ -1,6 +1,7 @@
 """Every result quoted in the documentation, a mean with its deviation, is that of some run kept in results/."""
 
 import collections
+import functools
 import itertools
 import json
 import re
@@ -64,6 +65,7 @@ def kept_arms() -> list[tuple[dict, dict, np.ndarray]]:
     return arms
 
 
+@functools.cache
 def kept_differences() -> dict[tuple[str, str], set[tuple[str, str]]]:
     """The intervals between any two arms of a task in results/, by what pages write of the two (`81.5 ± 1.3`); under
     ("", "") those between the gains of any two over the equal steps of their comparison."""

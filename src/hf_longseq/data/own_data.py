@@ -120,7 +120,6 @@ def load(
     rows = _Rows(tables, reader, (input_column, second_input_column), label_column, group_column)
     rows.read_labels(label_column, per_position, problem_type, outside_label)
     rows.measure()
-    rows.highest = max(rows.highest, (vocab_size or 0) - 1)
     split_of = _make_splits(rows, {"validation": validation_fraction, "test": test_fraction}, seed)
     rows.scale_by(np.isin(split_of, ("train", UNLABELLED)))
     labels = rows.sequences.digest if rows.sequences else hashlib.sha256(rows.targets.tobytes()).hexdigest()
@@ -140,7 +139,7 @@ def load(
         splits = splits.remove_columns("labels")
     note = _report(rows, split_of, group_column)
     logger.info("%s: %s", data, note)
-    spec = _spec(rows, mask_ratio)
+    spec = _spec(rows, mask_ratio, vocab_size)
     source = data if files else f"{ENDPOINT}/datasets/{data}{'' if 'test' in tables else TAKEN_OUT}"
     return splits, replace(spec, source=source, note=note)
 
@@ -445,7 +444,7 @@ def _some(groups: list[str], most: int = 20) -> str:
     return ", ".join(groups[:most]) + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
 
 
-def _spec(rows: _Rows, mask_ratio: float | None) -> TaskSpec:
+def _spec(rows: _Rows, mask_ratio: float | None, vocab_size: int | None) -> TaskSpec:
     names, modality = rows.classes, rows.reader.modality
     if rows.sequences:
         names, problem = rows.sequences.names, rows.sequences.problem_type
@@ -458,7 +457,7 @@ def _spec(rows: _Rows, mask_ratio: float | None) -> TaskSpec:
     if modality == "text":
         form = byte_text.SPEC
     elif modality == "tokens":
-        mask = rows.highest + 1
+        mask = max(rows.highest + 1, vocab_size or 0)
         form = {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
     elif modality == "image":
         form |= {"value_range": (-1.0, 1.0), "image_shape": tuple(rows.reader.shape[:2])}
