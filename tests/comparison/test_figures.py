@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hf_longseq.comparison.figures import MOST_ROWS, most_telling
+from hf_longseq.comparison.figures import MOST_ROWS, line_style, most_telling
 from hf_longseq.comparison.tables import Row
 
 GAIN = pd.Series({"value": 1.0})
@@ -20,3 +20,8 @@ def test_every_data_set_is_in_the_headline_before_variants_and_more_labels():
     assert first >= {("genes", "s4"), ("tones", "s4"), ("voices", "s4"), *((row.name, row.arch) for row in controls)}
     assert not any(row.name == "digits" for row in chosen)  # nothing of equal budget: behind all others
     assert most_telling(last) == last
+
+
+def test_variants_of_one_colour_differ_in_their_dashes():
+    arms = ["scratch", *(f"spt-masked@pretrain_inputs={count}" for count in (964, 1928, 3856))]
+    assert len({line_style(init, arms) for init in arms[1:]}) == 3 and line_style("scratch", arms) == "-"

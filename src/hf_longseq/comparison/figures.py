@@ -230,7 +230,7 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: 
         for init, line in lines.items():
             look, place = arm(init, inits), inits.index(init)
             style = {"color": look.colours[0], "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
-            style["linestyle"] = ["-", "--", ":", "-."][place % 4] if "@" in init else "-"
+            style["linestyle"] = line_style(init, inits)
             mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
             if band:
                 axis.plot(line.index, mean, **style)
@@ -265,10 +265,17 @@ def _legend(figure, inits: Sequence[str], lines: bool = True) -> None:
         look = arm(init, inits)
         hollow = from_scratch(init) and not lines
         handles.append(
-            Line2D([], [], color=look.colours[0], marker=look.marker, linestyle="-" if lines else "none",
+            Line2D([], [], color=look.colours[0], marker=look.marker,
+                   linestyle=line_style(init, inits) if lines else "none",
                    mfc=PAPER if hollow else look.colours[0], mew=1.6 if hollow else 0, ms=4 if lines else 6.5)
         )  # fmt: skip
-    figure.legend(handles, [arm(init, inits).label for init in inits], loc="outside upper left", ncols=2)
+    figure.legend(handles, [arm(init, inits).label for init in inits], loc="outside upper left", ncols=2,
+                  handlelength=3 if lines else 2)  # fmt: skip
+
+
+def line_style(init: str, inits: Sequence[str]) -> str:
+    """How the line of an arm is drawn: variants of one colour differ in their dashes."""
+    return ["-", "--", ":", "-."][list(inits).index(init) % 4] if "@" in init else "-"
 
 
 def _figure(name: str, caption: str, draw_one: Callable) -> Figure:
