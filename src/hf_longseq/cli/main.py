@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-from hf_longseq.cli import finished, launch
+from hf_longseq.cli import launch
 from hf_longseq.cli.options import normalise, with_output_dir
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.version import __version__
@@ -27,6 +27,9 @@ COMMANDS = {
     "recipes": "list the shipped recipes, or show one",
     "env": "versions and hardware, for bug reports and records",
 }
+
+# The commands that train: they have a folder by default and may run in several processes.
+TRAINING = ("pretrain", "finetune", "spt", "compare")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -83,7 +86,7 @@ def _sentence(error: Exception) -> str | None:
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
     module = importlib.import_module(f"hf_longseq.cli.{command}")
-    if command not in finished.COMMANDS or {"-h", "--help", "--help_all"} & set(words):
+    if command not in TRAINING or {"-h", "--help", "--help_all"} & set(words):
         module.run(words)
         return 0
     words, number, configuration = launch.take_options(command, with_output_dir(command, words))
@@ -92,7 +95,7 @@ def _run(command: str, words: list[str]) -> int:
         return 0
     if number is not None and number > 1:
         return launch.launch([command, *words], number, configuration)
-    finished.run_once(command, words, module.run)
+    module.run(words)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A finished command answers at once; a name that does not exist is refused before torch is imported."""
+"""Names and settings are checked before torch is imported and before data are generated; a rerun says where it is."""
 
 import json
 import subprocess
@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from hf_longseq.cli import finetune
 from hf_longseq.cli.main import main
 
 TINY = ["--task", "listops", "--tiny", "--max_steps", "1"]
@@ -20,56 +19,14 @@ def fresh(*words):
     return done.returncode, "\n".join(said), done.stderr, heavy == "True"
 
 
-def test_the_second_call_repeats_the_first_without_torch(tmp_path, capsys, undrawn):
-    words = ["spt", *TINY, "--arch", "s4", "--inits", "scratch", "--output_dir", str(tmp_path / "run")]
+def test_a_finished_command_trains_nothing_and_says_where_its_result_is(tmp_path, capsys):
+    folder = tmp_path / "run"
+    words = ["pretrain", *TINY, "--arch", "s4", "--output_dir", str(folder)]
     assert main(words) == 0
-    first = capsys.readouterr().out
-    code, again, _, heavy = fresh(*words)
-    assert code == 0 and not heavy
-    assert again.strip() == first.strip()
-
-
-@pytest.mark.parametrize("change", ["words", "deleted", "recipe", "data"])
-def test_whatever_changed_makes_the_command_run(tmp_path, monkeypatch, change):
-    (tmp_path / "recipe.yaml").write_text("model: {arch: s4}\n")
-    (tmp_path / "texts.csv").write_text("text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(40)))
-    calls, folder = [], tmp_path / "run"
-
-    def run(argv):
-        calls.append(argv)
-        folder.mkdir(exist_ok=True)
-        (folder / "metrics.json").write_text("{}")
-        print("done")
-
-    monkeypatch.setattr(finetune, "run", run)
-    words = ["finetune", "--recipe", "recipe.yaml", "--data=texts.csv", "--from-scratch", "--output_dir", str(folder)]
-    monkeypatch.chdir(tmp_path)
-    assert main(words) == main(words) == 0
-    assert len(calls) == 1
-    if change == "words":
-        words += ["--seed", "1"]
-    elif change == "deleted":
-        (folder / "metrics.json").unlink()
-    else:
-        (tmp_path / {"recipe": "recipe.yaml", "data": "texts.csv"}[change]).write_text("changed")
-    assert main(words) == 0 and len(calls) == 2
-
-
-def test_a_comparison_with_failed_runs_is_asked_again(tmp_path, monkeypatch, capsys):
-    calls, folder = [], tmp_path / "run"
-
-    def run(argv):
-        calls.append(argv)
-        folder.mkdir(exist_ok=True)
-        (folder / "results.json").write_text(json.dumps({"failed": [{"run": "x"}] if len(calls) == 1 else []}))
-        print("a  table\x1b[31m\nred")
-
-    monkeypatch.setattr(finetune, "run", run)
-    words = ["finetune", "--from-scratch", "--output_dir", str(folder)]
-    assert main(words) == main(words) == 0 and len(calls) == 2
-    capsys.readouterr()
-    assert main(words) == 0 and len(calls) == 2
-    assert capsys.readouterr().out == "a  table[31m\nred\n"  # spaces and lines, and no sequence for the terminal
+    first, written = capsys.readouterr().out, (folder / "model.safetensors").stat().st_mtime_ns
+    assert main(words) == 0
+    assert capsys.readouterr().out == first and f"model and records in {folder}" in first
+    assert (folder / "model.safetensors").stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(
