@@ -9,7 +9,6 @@ import numpy as np
 from hf_longseq.metrics import spans
 
 NUMBER, WHOLE = datasets.Value("float64"), datasets.Value("int64")
-NAMES = datasets.List(datasets.Value("string"))  # one a position
 
 
 class _Metric(evaluate.Metric):
@@ -73,32 +72,3 @@ class MaskedMean(_Metric):
     def _compute(self, predictions, references):
         scored = int(np.sum(references))
         return {self.config_name: float(np.sum(predictions) / scored) if scored else 0.0}
-
-
-class SpanF1(_Metric):
-    """F1, precision and recall of spans of all kinds together: a span is right if both of its ends and its kind are,
-    as in seqeval."""
-
-    predictions = references = NAMES
-    inputs = 'predictions and references: lists of labels, one a position, such as "O" or "B-gene"'
-
-    def _compute(self, predictions, references):
-        names, (predicted, true) = spans.encode((predictions, references))
-        tags = spans.Tags.of(names)
-        empty = np.zeros((len(tags.kinds), 3), np.int64)
-        return spans.span_scores(
-            sum((spans.count_spans(*pair, tags) for pair in zip(predicted, true, strict=True)), empty)
-        )
-
-
-class TokenScores(_Metric):
-    """Accuracy, macro F1 without "O", and Matthews' correlation, over all positions of a split."""
-
-    predictions = references = NAMES
-    inputs = 'predictions and references: lists of labels, one a position, such as "O" or "gene"'
-
-    def _compute(self, predictions, references):
-        names, (predicted, true) = spans.encode((predictions, references))
-        pairs = np.concatenate(true) * len(names) + np.concatenate(predicted)
-        confusion = np.bincount(pairs, minlength=len(names) ** 2).reshape(len(names), -1)
-        return spans.position_scores(confusion, names)

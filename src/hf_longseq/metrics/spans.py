@@ -124,19 +124,3 @@ def error_scores(count: float, squared: float, absolute: float, total: float, sq
     spread = squares - total**2 / count
     r2 = 1 - squared / spread if spread > 1e-12 * squares else squared == 0
     return {"rmse": float(np.sqrt(squared / count)), "mae": float(absolute / count), "r2": float(r2)}
-
-
-def encode(sequences: tuple[list[list[str]], ...]) -> tuple[tuple[str, ...], list[list[np.ndarray]]]:
-    """Names of all classes in lists of sequences of names, and the sequences as arrays of class ids (L,).
-
-    Raises:
-        ValueError: If two lists differ in how many sequences they have, or these in length.
-    """
-    first, *others = sequences
-    for other in others:
-        if [len(one) for one in first] != [len(one) for one in other]:
-            raise ValueError("predictions and references differ in length: give one label for every position of both.")
-    names = tuple(sorted({name for labels in sequences for one in labels for name in one}))
-    ids = {name: index for index, name in enumerate(names)}
-    arrays = [[np.array([ids[name] for name in one], np.int64) for one in labels] for labels in sequences]
-    return names, arrays
