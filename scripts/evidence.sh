@@ -111,6 +111,22 @@ run_smnist-s4() {
         --finetune.learning_rate 4e-3 --finetune.eval_steps 300 --output_dir "runs/evidence/$name" "$@"
 }
 
+# when does a model leave chance? all labels; the plan (results/plan.yaml) fixed settings and seeds beforehand
+plateau() {
+    .venv/bin/hf-longseq compare --recipe pathfinder-16 --inits scratch-tied@steps,spt-masked \
+        --model.num_hidden_layers 4 --output_dir "runs/evidence/$name" \
+        --data.train_examples 160000 --data.eval_examples 4000 --data.num_validation_examples 2000 \
+        --pretrain.max_steps 4000 --pretrain.warmup_steps 300 --pretrain.eval_steps 500 \
+        --finetune.max_steps 4000 --finetune.warmup_steps 300 --finetune.eval_steps 125 "$@"
+}
+plateau_transformer() { plateau --arch transformer --model.num_attention_heads 4 --model.position_embedding rotary "$@"; }
+run_pathfinder-16-plateau() { plateau_transformer --seeds $(seq 20 29) "$@"; }
+run_pathfinder-16-plateau-causal() { plateau_transformer --inits spt-causal --seeds $(seq 20 24) "$@"; }
+faster() { plateau --pretrain.learning_rate 2e-3 --finetune.learning_rate 2e-3 --seeds $(seq 20 24) "$@"; }
+run_pathfinder-16-plateau-s4() { faster --arch s4 "$@"; }
+run_pathfinder-16-plateau-dlr() { faster --arch dlr "$@"; }
+run_pathfinder-16-plateau-cnn() { faster --arch cnn "$@"; }
+
 run_smnist() {
     "$PYTHON" docs/examples/get_data.py mnist-1024 --out runs/examples
     compare --recipe smnist --arch "$three" --data.data_dir runs/examples --train_fractions 0.05,0.2,1 \
