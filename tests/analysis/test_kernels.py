@@ -53,25 +53,6 @@ def test_bins_cover_every_offset_once(length, count):
     assert (edges == -edges[::-1]).all()
 
 
-def test_clusters_find_short_long_and_oscillating_kernels():
-    steps = np.arange(256)
-    kinds = [0.6**steps, 0.99**steps, 0.99**steps * np.cos(2 * np.pi * 0.2 * steps)]
-    scales = [1.0, -3.0, 0.01]  # neither size nor sign makes a shape
-    rows = np.concatenate([[scale * kind for scale in scales] for kind in kinds])
-    members, words = kernel_measures.cluster_shapes(rows, 3)
-    groups = members.reshape(3, 3)
-    assert (groups == groups[:, :1]).all() and len(set(groups[:, 0])) == 3
-    assert groups[0, 0] == 0 and words[0].startswith("gone after 10 steps")
-    assert sum(text.startswith("not gone after 256 steps") for text in words) == 2
-    again, _ = kernel_measures.cluster_shapes(rows, 3)
-    assert (again == members).all()
-
-
-def test_no_more_clusters_than_shapes():
-    members, words = kernel_measures.cluster_shapes(np.ones((5, 16)), 4)
-    assert members.tolist() == [0] * 5 and len(words) == 1
-
-
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "batch" not in name])
 def test_a_causal_model_has_a_causal_field(variant, monkeypatch):
     model = make_model(variant, "Model")
@@ -120,7 +101,7 @@ def test_scratch_beside_spt(tmp_path, capsys):
     words = ["kernels", str(first), str(second), "--labels", "scratch,SPT", "--length", str(LENGTH)]
     assert main([*words, "--examples", "2", "--output_dir", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "scratch" in printed and "cluster 1: " in printed and "network" in printed
+    assert "scratch" in printed and "network" in printed
     with open(out / "kernels.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == kernels.MEASURE_COLUMNS
@@ -130,7 +111,6 @@ def test_scratch_beside_spt(tmp_path, capsys):
 
     assert count(checkpoint="scratch", measure="decay_length") == 2 * 16  # layers x channels, one direction
     assert count(checkpoint="SPT", measure="decay_length", direction="future") == 2 * 16
-    assert count(checkpoint="SPT", measure="decay_length_all_channels") == 2 * 2 * 16
     assert count(checkpoint="SPT", measure="receptive_field_90", layer="network") == 1
     mixer = make_model("s4", "ForSequenceClassification").model.layers[1].mixer
     with torch.no_grad():
@@ -142,29 +122,28 @@ def test_scratch_beside_spt(tmp_path, capsys):
     ]
     assert found == expected.tolist()
     names = {path.name for path in out.iterdir()}
-    pictures = {"kernels-scratch.png", "kernels-SPT.png", "compare.png", "clusters.png", "receptive_field.png"}
-    assert names == pictures | {"kernels.csv", "curves.csv"}
+    assert names == {"kernels.png", "receptive_field.png", "kernels.csv", "curves.csv"}
     assert main([*words, "--output_dir", str(out)]) == 2 and "not empty" in capsys.readouterr().err
 
 
-def test_attention_and_position_bias_are_drawn(tmp_path, monkeypatch):
+def test_attention_is_drawn(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(kernel_figures, "save_figure", lambda figure, path: path)  # most of the time
     folders = [save(tmp_path / "a", "transformer"), save(tmp_path / "b", "mega")]
-    found, clusters = kernels.analyse(folders, length=LENGTH, examples=1)
+    found = kernels.analyse(folders, length=LENGTH, examples=1)
     (tmp_path / "out").mkdir()
-    drawn = {path.name for path in kernel_figures.draw(found, clusters, tmp_path / "out")}
-    assert {"attention.png", "position_bias.png", "kernels-b.png"} <= drawn
+    drawn = {path.name for path in kernel_figures.draw(found, tmp_path / "out")}
+    assert drawn == {"attention.png", "kernels.png", "receptive_field.png"}
     assert (kernels.measure_rows(found)["measure"] == "attention_distance").sum() == 2 * 4 + 2 * 1
     curves = set(kernels.curve_rows(found)["curve"])
-    assert {"attention_by_offset", "position_bias_by_offset", "influence_by_offset"} <= curves
+    assert {"attention_by_offset", "influence_by_offset", "kernel_median_db_by_offset"} <= curves
 
 
 def test_examples_of_the_task_that_a_run_names(tmp_path):
     folder = save(tmp_path / "run", "s4", input_type="values")
     settings = {"model": {"arch": "s4"}, "data": {"task": "spoken-tones"}}
     (folder / "resolved.yaml").write_text(json.dumps(settings))
-    found, _ = kernels.analyse([folder], length=LENGTH, examples=1)
+    found = kernels.analyse([folder], length=LENGTH, examples=1)
     assert found[0].inputs == "1 examples of spoken-tones"
 
 

@@ -1,18 +1,18 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that say what a convolution kernel does: how long it lasts, which frequencies it passes, what it resembles.
+"""Numbers that say what a convolution kernel does: how long it lasts and which frequencies it passes.
 
-Axes: D directions (past, future), H channels, L distances from 0, K kernels, F features.
+Axes: D directions (past, future), H channels, L distances from 0, O offsets -(L - 1) ... L - 1, F frequencies.
 """
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 DIRECTIONS = ("past", "future")
 GONE = 0.01
 """A kernel is gone where it stays below this share of its peak."""
 
-FEATURE_BINS = 24
+BINS = 48
+"""Bins of the curves on either side of offset 0."""
 
 
 def decay_length(kernel: np.ndarray, share: float = GONE) -> np.ndarray:
@@ -76,49 +76,39 @@ def envelope(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.maximum.reduceat(np.abs(values), edges[:-1], axis=-1)
 
 
-def frequency_edges(size: int, count: int) -> np.ndarray:
-    """Index edges of log-spaced bins over ``size`` frequencies; the first holds frequency 0."""
-    return np.concatenate(([0], 1 + log_edges(size - 1, count)))
-
-
 def decibel(values: np.ndarray, floor: float = -40.0) -> np.ndarray:
     """20 log10 of the values over the largest of each row, cut at ``floor``."""
     peak = np.maximum(values.max(-1, keepdims=True), np.finfo(np.float64).tiny)
     return 20 * np.log10(np.maximum(values / peak, 10 ** (floor / 20)))
 
 
-def shape_features(kernel_KL: np.ndarray) -> np.ndarray:
-    """(K, F): envelope over log-spaced distances beside the response over log-spaced frequencies, each in decibels
-    below its peak and cut at 1 %, so that size and sign do not count."""
-    in_time = envelope(kernel_KL, log_edges(kernel_KL.shape[-1], FEATURE_BINS))
-    _, response = spectrum(kernel_KL)
-    in_frequency = envelope(response, frequency_edges(response.shape[-1], FEATURE_BINS))
-    return np.concatenate([decibel(part) / 40 / np.sqrt(part.shape[-1]) for part in (in_time, in_frequency)], axis=-1)
+def binned_envelopes(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of the bins of offsets, and levels (H, bins) in decibels; a causal kernel has bins of the past alone."""
+    length = kernel_DHL.shape[-1]
+    edges = offset_edges(length, BINS)
+    values = envelope(two_sided(kernel_DHL), np.round(edges + length - 0.5).astype(int))
+    if len(kernel_DHL) == 1:
+        past = edges[:-1] < 0
+        edges, values = edges[: past.sum() + 1], values[:, past]
+    return edges, decibel(values)
 
 
-def k_means(features_KF: np.ndarray, count: int, rounds: int = 100) -> np.ndarray:
-    """Cluster (K,) of every row; nothing is drawn: each first centre is the row farthest from those before it."""
-    count = min(count, len(np.unique(features_KF, axis=0)))
-    distance = np.square(features_KF - features_KF.mean(0)).sum(-1)
-    chosen = [int(distance.argmin())]
-    nearest = np.full(len(features_KF), np.inf)
-    while len(chosen) < count:
-        nearest = np.minimum(nearest, np.square(features_KF - features_KF[chosen[-1]]).sum(-1))
-        chosen.append(int(nearest.argmax()))
-    return kmeans2(features_KF, features_KF[chosen], iter=rounds, minit="matrix")[1]
+def time_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets in the middle of log-spaced bins, and each channel's largest weight there in decibels below its peak."""
+    edges, levels = binned_envelopes(kernel_DHL)
+    return np.trunc((edges[:-1] + edges[1:]) / 2), levels
 
 
-def cluster_shapes(kernel_KL: np.ndarray, count: int) -> tuple[np.ndarray, list[str]]:
-    """Clusters (K,) of kernels by their shape, the shortest-lived first, and what each has in common, in words."""
-    members = k_means(shape_features(kernel_KL), count)
-    decay = decay_length(kernel_KL)
-    order = sorted(set(members.tolist()), key=lambda c: (np.median(decay[members == c]), c))
-    members = np.array([order.index(c) for c in members.tolist()])
-    return members, [_in_words(kernel_KL[members == c], decay[members == c]) for c in range(len(order))]
+def frequency_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest frequencies of log-spaced bins, and each channel's response (both directions together) in decibels."""
+    frequencies, response = spectrum(two_sided(kernel_DHL))
+    edges = np.concatenate(([0], 1 + log_edges(len(frequencies) - 1, 2 * BINS)))  # frequency 0 has a bin of its own
+    return frequencies[edges[:-1]], decibel(envelope(response, edges))
 
 
-def _in_words(kernel_KL: np.ndarray, decay_K: np.ndarray) -> str:
-    lasts, length = int(np.median(decay_K)), kernel_KL.shape[-1]
-    gone = f"gone after {lasts} steps" if lasts < length else f"not gone after {length} steps"
-    half = np.median(median_frequency(*spectrum(kernel_KL)))
-    return f"{gone}; half of the power below {half:.2g} cycles/step"
+def binned(share_O: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets in the middle of log-spaced bins, and the share that falls into each."""
+    length = len(share_O) // 2 + 1
+    edges = offset_edges(length, BINS)
+    sums = np.add.reduceat(share_O, np.round(edges[:-1] + length - 0.5).astype(int))
+    return np.trunc((edges[:-1] + edges[1:]) / 2), sums

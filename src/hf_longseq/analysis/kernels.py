@@ -29,7 +29,6 @@ LONGEST = 2048
 """Distances looked at where the task is longer and nothing else is asked for."""
 
 RANDOM_LENGTH = 1024
-CURVE_POINTS = 48
 
 
 @dataclass
@@ -40,14 +39,10 @@ class Looked:
         label: Its name in tables and pictures.
         arch: Architecture.
         inputs: Where the examples for gradients and attention came from, in words.
-        kernels: (D, H, L) of every layer that has kernels; for states that all channels share, of each channel to
-            itself.
-        norms: The same over all input channels, where a mixer mixes them; empty otherwise.
+        kernels: (D, H, L) of every layer that has kernels; of LRU and S5 the kernel of each channel to itself.
         fields: Mean influence by offset (O,) of every mixer, under its layer's number, and of the "network".
         attention: Share by offset (layers, heads, O); None without attention.
         uniform: Share by offset (O,) of equal attention to all that is visible.
-        bias: Position bias (layers, O) of MEGA; None for others.
-        clusters: Cluster of every kernel, (layers, D, H); None without kernels.
     """
 
     label: str
@@ -55,12 +50,9 @@ class Looked:
     inputs: str
     bidirectional: bool
     kernels: list[np.ndarray] = field(default_factory=list)
-    norms: list[np.ndarray] = field(default_factory=list)
     fields: dict[Any, np.ndarray] = field(default_factory=dict)
     attention: np.ndarray | None = None
     uniform: np.ndarray | None = None
-    bias: np.ndarray | None = None
-    clusters: np.ndarray | None = None
 
 
 def analyse(
@@ -70,9 +62,8 @@ def analyse(
     task: str | None = None,
     length: int | None = None,
     examples: int = 8,
-    clusters: int = 4,
-) -> tuple[list[Looked], list[str]]:
-    """Look into checkpoints: what was found in each, and the meaning of the clusters in words.
+) -> list[Looked]:
+    """Look into checkpoints: what was found in each.
 
     Args:
         checkpoints: Folders with a `config.json` and weights, such as finished runs.
@@ -80,10 +71,9 @@ def analyse(
         task: Take examples of this task instead of the run's own; without either, inputs are random.
         length: Distances looked at, and longest example; the longest of the tasks' lengths by default, up to 2,048.
         examples: Inputs for gradients and attention.
-        clusters: Groups of kernel shapes, over all checkpoints together.
     """
     labels = unique_labels(checkpoints, labels)
-    for name, value in (("length", length), ("examples", examples), ("clusters", clusters)):
+    for name, value in (("length", length), ("examples", examples)):
         if value is not None and value < 1:
             raise HfLongSeqError(f"{name} is {value}: give a number of at least 1.")
     opened = [open_checkpoint(folder) for folder in checkpoints]
@@ -99,7 +89,7 @@ def analyse(
         limit = getattr(model.config, "max_position_embeddings", None) or length
         inputs = as_inputs(rows, spec, model.config, min(length, limit), examples)
         found.append(_look(label, arch, model, inputs, words, length))
-    return found, _cluster(found, clusters)
+    return found
 
 
 def unique_labels(checkpoints: list, labels: list[str] | None) -> list[str]:
@@ -138,29 +128,28 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
 def task_examples(
     folder: str | os.PathLike, config, task: str | None, count: int
 ) -> tuple[list[dict], TaskSpec | None, str]:
-    """Examples of the task that a run was trained on, or of the one asked for; none where there is no such task."""
-    options: dict[str, Any] = {}
-    if task is not None:
-        if task not in TASKS:
-            raise unknown_task(task)
-    else:
+    """Examples of the task that a run was trained on, or of the one asked for; none where neither is known."""
+    name, options = task, {}
+    if task is None:
         settings = run_folder.read_resolved(folder)
         if not isinstance(settings, dict) or "data" not in settings:
             return [], None, "random inputs"
         data = Recipe.load(settings).data
-        task, options = data.task, data.options
-        try:
-            rows, spec = some_examples(task, count, options)
-        except (HfLongSeqError, OSError) as error:
-            return [], None, f"random inputs (the data of {task} are not at hand: {' '.join(str(error).split())})"
-        return rows, spec, f"{len(rows)} examples of {task}"
-    rows, spec = some_examples(task, count, options)
+        name, options = data.task, data.options
+    elif task not in TASKS:
+        raise unknown_task(task)
+    try:
+        rows, spec = some_examples(name, count, options)
+    except (HfLongSeqError, OSError) as error:
+        if task is not None:
+            raise
+        return [], None, f"random inputs (the data of {name} are not at hand: {' '.join(str(error).split())})"
     if spec.modality != config.input_type or (spec.num_channels or config.num_channels) != config.num_channels:
         raise HfLongSeqError(
-            f"task {task} gives {spec.modality} but checkpoint {folder} reads {config.input_type} of "
+            f"task {name} gives {spec.modality} but checkpoint {folder} reads {config.input_type} of "
             f"{config.num_channels} channels: choose the task it was trained on."
         )
-    return rows, spec, f"{len(rows)} examples of {task}"
+    return rows, spec, f"{len(rows)} examples of {name}"
 
 
 def as_inputs(rows: list[dict], spec: TaskSpec | None, config, length: int, count: int) -> list[dict]:
@@ -178,42 +167,14 @@ def as_inputs(rows: list[dict], spec: TaskSpec | None, config, length: int, coun
 
 def _look(label: str, arch: str, model, inputs: list[dict], words: str, length: int) -> Looked:
     looked = Looked(label, arch, words, model.config.bidirectional)
-    mixers = [layer.mixer for layer in model.layers]
     with torch.no_grad():
-        recurrent = [mixer for mixer in mixers if hasattr(mixer, "kernel")]
-        mixing = [mixer for mixer in mixers if hasattr(mixer, "kernel_norm")]
-        looked.kernels = [mixer.kernel(length).double().numpy() for mixer in recurrent]
-        looked.norms = [mixer.kernel_norm(length).double().numpy() for mixer in mixing]
-        biases = [mixer.position_bias for mixer in mixers if hasattr(mixer, "position_bias")]
-        if biases:
-            reach = min([length, *(len(bias.table) // 2 + 1 for bias in biases if bias.table is not None)])
-            looked.bias = torch.stack([bias.of_offsets(reach) for bias in biases]).double().numpy()
+        mixers = [layer.mixer for layer in model.layers if hasattr(layer.mixer, "kernel")]
+        looked.kernels = [mixer.kernel(length).double().numpy() for mixer in mixers]
     looked.fields = receptive_field.receptive_fields(model, inputs, length)
     if "attentions" in (model._can_record_outputs or {}):
         model.set_attn_implementation("eager")
         looked.attention, looked.uniform = receptive_field.attention_by_offset(model, inputs, length)
     return looked
-
-
-def _cluster(found: list[Looked], count: int) -> list[str]:
-    """Give every kernel of every checkpoint a cluster, over all checkpoints together."""
-    stacks = [one_sided(looked.kernels) for looked in found if looked.kernels]
-    if not stacks:
-        return []
-    members, words = kernel_measures.cluster_shapes(np.concatenate(stacks), count)
-    parts = np.split(members, np.cumsum([len(stack) for stack in stacks])[:-1])
-    for looked, part in zip([looked for looked in found if looked.kernels], parts, strict=True):
-        looked.clusters = part.reshape(len(looked.kernels), *looked.kernels[0].shape[:2])
-    return words
-
-
-def one_sided(kernels: list[np.ndarray]) -> np.ndarray:
-    """Kernels of all layers, directions and channels as rows (K, L), each from its first weight: the future of S4 and
-    DLR begins one step ahead (and its last weight is repeated)."""
-    stacked = np.stack(kernels)
-    if stacked.shape[1] == 2 and not stacked[:, 1, :, 0].any():
-        stacked[:, 1] = np.concatenate((stacked[:, 1, :, 1:], stacked[:, 1, :, -1:]), axis=-1)
-    return stacked.reshape(-1, stacked.shape[-1])
 
 
 def measure_rows(found: list[Looked]) -> pd.DataFrame:
@@ -222,9 +183,6 @@ def measure_rows(found: list[Looked]) -> pd.DataFrame:
     for looked in found:
         for layer, kernel_DHL in enumerate(looked.kernels):
             values = kernel_measures.measures(kernel_DHL)
-            if looked.norms:
-                values["decay_length_all_channels"] = kernel_measures.decay_length(looked.norms[layer])
-            values["cluster"] = 1 + looked.clusters[layer]
             for measure, value_DH in values.items():
                 for (direction, channel), value in np.ndenumerate(value_DH):
                     rows.append((looked.label, layer, channel, DIRECTIONS[direction], measure, value))
@@ -252,21 +210,17 @@ def curve_rows(found: list[Looked]) -> pd.DataFrame:
     for looked in found:
         for layer, kernel_DHL in enumerate(looked.kernels):
             for curve, (at, levels) in {
-                "kernel_median_db_by_offset": time_levels(kernel_DHL),
-                "response_median_db_by_frequency": frequency_levels(kernel_DHL),
+                "kernel_median_db_by_offset": kernel_measures.time_levels(kernel_DHL),
+                "response_median_db_by_frequency": kernel_measures.frequency_levels(kernel_DHL),
             }.items():
                 add(looked.label, layer, "", curve, at=at, values=np.median(levels, axis=0))
         for layer, share_O in looked.fields.items():
-            at, values = binned(share_O)
+            at, values = kernel_measures.binned(share_O)
             add(looked.label, layer, "", "influence_by_offset", at=at, values=values)
         for layer, heads in enumerate(() if looked.attention is None else looked.attention):
             for head, share_O in enumerate(heads):
-                at, values = binned(share_O)
+                at, values = kernel_measures.binned(share_O)
                 add(looked.label, layer, head, "attention_by_offset", at=at, values=values)
-        for layer, bias_O in enumerate(() if looked.bias is None else looked.bias):
-            middle = len(bias_O) // 2
-            at = np.ceil(kernel_measures.offset_edges(middle + 1, CURVE_POINTS)).astype(int)[:-1]
-            add(looked.label, layer, 0, "position_bias_by_offset", at=at, values=bias_O[at + middle])
     return pd.DataFrame(rows, columns=CURVE_COLUMNS)
 
 
@@ -277,40 +231,6 @@ def _short(value: float) -> float:
 
 MEASURE_COLUMNS = ("checkpoint", "layer", "channel", "direction", "measure", "value")
 CURVE_COLUMNS = ("checkpoint", "layer", "head", "curve", "at", "value")
-
-
-def time_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets in the middle of log-spaced bins, and each channel's largest weight there in decibels below its peak."""
-    edges, levels = binned_envelopes(kernel_DHL)
-    return np.trunc((edges[:-1] + edges[1:]) / 2), levels
-
-
-def binned_envelopes(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of the bins of offsets, and levels (H, bins) in decibels; a causal kernel has bins of the past alone."""
-    both_HO = kernel_measures.two_sided(kernel_DHL)
-    length = kernel_DHL.shape[-1]
-    edges = kernel_measures.offset_edges(length, CURVE_POINTS)
-    indices = np.round(edges + length - 0.5).astype(int)
-    values = kernel_measures.envelope(both_HO, indices)
-    if len(kernel_DHL) == 1:
-        past = edges[:-1] < 0
-        edges, values = edges[: past.sum() + 1], values[:, past]
-    return edges, kernel_measures.decibel(values)
-
-
-def frequency_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest frequencies of log-spaced bins, and each channel's response (both directions together) in decibels."""
-    frequencies, response = kernel_measures.spectrum(kernel_measures.two_sided(kernel_DHL))
-    edges = kernel_measures.frequency_edges(len(frequencies), 2 * CURVE_POINTS)
-    return frequencies[edges[:-1]], kernel_measures.decibel(kernel_measures.envelope(response, edges))
-
-
-def binned(share_O: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets in the middle of log-spaced bins, and the share that falls into each."""
-    length = len(share_O) // 2 + 1
-    edges = kernel_measures.offset_edges(length, CURVE_POINTS)
-    sums = np.add.reduceat(share_O, np.round(edges[:-1] + length - 0.5).astype(int))
-    return np.trunc((edges[:-1] + edges[1:]) / 2), sums
 
 
 def table(found: list[Looked]) -> str:

@@ -18,7 +18,6 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--task", help="take examples of this task [the run's own; without one, random inputs]")
     parser.add_argument("--length", type=int, help="steps looked at [the task's length, up to 2048]")
     parser.add_argument("--examples", type=int, default=8, help="inputs for gradients and attention [8]")
-    parser.add_argument("--clusters", type=int, default=4, help="groups of kernel shapes [4]")
     options = parser.parse(argv)
     folder = Path(options.output_dir)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -30,10 +29,10 @@ def run(argv: list[str]) -> None:
 
     kernel_figures.load_pyplot()  # before any work is done
     quiet_libraries()
-    found, clusters = kernels.analyse(
+    found = kernels.analyse(
         options.checkpoints,
         [word.strip() for word in options.labels.split(",")] if options.labels else None,
-        **{name: getattr(options, name) for name in ("task", "length", "examples", "clusters")},
+        **{name: getattr(options, name) for name in ("task", "length", "examples")},
     )
     for looked in found:
         print(f"{looked.label}: {looked.arch}, {looked.inputs}", file=sys.stderr)
@@ -41,10 +40,8 @@ def run(argv: list[str]) -> None:
     def fill(fresh: Path) -> None:
         write_whole(fresh / "kernels.csv", kernels.measure_rows(found).to_csv(index=False))
         write_whole(fresh / "curves.csv", kernels.curve_rows(found).to_csv(index=False))
-        kernel_figures.draw(found, clusters, fresh)
+        kernel_figures.draw(found, fresh)
 
     replace_folder(folder, fill)
     print(kernels.table(found))
-    for number, words in enumerate(clusters, start=1):
-        print(f"cluster {number}: {words}")
     print(f"\nin {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
