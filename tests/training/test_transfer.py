@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import S4Config
 from hf_longseq.training.build import CLASSIFIER, build_config, build_model, load_data, pretraining_class
@@ -148,6 +149,27 @@ def test_the_backward_direction_starts_as_from_scratch_after_causal_pretraining(
             assert torch.equal(tensor[:half], stored[name]) and torch.equal(tensor[half:], scratch[name][half:])
         elif name in report.new:
             assert torch.equal(tensor, scratch[name])
+
+
+OBJECTIVES = {
+    "masked": {"objective": "masked"},
+    "causal": {"objective": "causal"},
+    "both": {"objective": "causal", "both_directions": True},
+}
+NO_STEPS = [(arch, objective) for arch in ARCHITECTURES for objective in OBJECTIVES]
+NO_STEPS += [("hf:mamba2", "causal"), ("hf:modernbert", "masked")]
+
+
+@pytest.mark.parametrize("task", ["waves", "tags"])
+@pytest.mark.parametrize("arch, objective", NO_STEPS)
+def test_pretraining_of_no_steps_gives_the_weights_of_scratch(pretrained, arch, objective, task):
+    torch.manual_seed(3)
+    folder, config = pretrained(arch=arch, task=task, pretrain=OBJECTIVES[objective])
+    torch.manual_seed(3)
+    scratch = build_model(CLASSIFIER, config).state_dict()
+    torch.manual_seed(3)
+    model, _ = load_pretrained_classifier(folder, config)
+    assert all(torch.equal(tensor, scratch[name]) for name, tensor in model.state_dict().items())
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -18,6 +18,7 @@ from transformers.utils.generic import maybe_autocast
 from .longseq_layers import one_direction, packing
 from .ssm_cache import RecurrentCache, RecurrentLayer
 from .ssm_convolution import long_convolution
+from .ssm_init import normal_directions
 from .ssm_step import check_state
 
 POWER_BLOCK = 64
@@ -48,12 +49,12 @@ class MegaEMA(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        init.normal_(self.damping_delta, std=0.2)
-        init.normal_(self.decay_alpha, std=0.2)
-        signs_n = 1.0 - 2.0 * (torch.arange(self.input_beta.shape[1], device="cpu") % 2)
-        noise_Rn = 0.02 * torch.randn(self.input_beta.shape, dtype=torch.float32, device="cpu")
-        init.copy_(self.input_beta, signs_n + noise_Rn)
-        init.normal_(self.output_gamma)
+        channels = len(self.skip_omega)
+        init.copy_(self.damping_delta, normal_directions(self.damping_delta, channels, std=0.2))
+        init.copy_(self.decay_alpha, normal_directions(self.decay_alpha, channels, std=0.2))
+        signs_n = 1.0 - 2.0 * (torch.arange(self.input_beta.shape[1], device=self.input_beta.device) % 2)
+        init.copy_(self.input_beta, signs_n + 0.02 * normal_directions(self.input_beta, channels))
+        init.copy_(self.output_gamma, normal_directions(self.output_gamma, channels))
         init.normal_(self.skip_omega)
 
     def coefficients(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

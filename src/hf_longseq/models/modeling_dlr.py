@@ -68,7 +68,8 @@ class DLRMixer(ConvolutionMixer):
         decay_root_N, omega_N = dlr_modes(modes, self.dt_min, self.dt_max)
         init.copy_(self.mode_decay_root, decay_root_N)
         init.copy_(self.mode_frequency, omega_N)
-        init.copy_(self.mode_weight_W, complex_normal(*self.mode_weight_W.shape[:-1], variance=2 / modes))
+        weight_W = complex_normal(2, *self.mode_weight_W.shape[1:-1], variance=2 / modes)
+        init.copy_(self.mode_weight_W, weight_W[: len(self.mode_weight_W)])
         init.normal_(self.skip_D)
 
     def taps(self, length: int) -> torch.Tensor:

@@ -25,6 +25,7 @@ from .longseq_heads import (
 from .longseq_layers import LongSeqDropout, one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
+from .ssm_init import normal_directions
 from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, mimo_scan
 from .ssm_step import check_finite
 
@@ -70,7 +71,7 @@ class LRUMixer(nn.Module):
         init.copy_(self.theta_log, torch.log(self.max_phase * unit[1]).float())
         init.copy_(self.gamma_log, (0.5 * torch.log1p(-square)).float())
         init.normal_(self.input_B, std=(2 * channels) ** -0.5)
-        init.normal_(self.output_C, std=states**-0.5)
+        init.copy_(self.output_C, normal_directions(self.output_C, 1, std=states**-0.5))
         init.normal_(self.skip_D)
         init.copy_(self.output_projection.weight, lecun_normal(2 * channels, channels, std=channels**-0.5).float())
         init.zeros_(self.output_projection.bias)

@@ -78,7 +78,7 @@ class S4Mixer(ConvolutionMixer):
         init.copy_(self.log_neg_A_real, (-w_n.real).log().float().expand(copies, -1))
         init.copy_(self.A_imag, w_n.imag.float().expand(copies, -1))
         init.copy_(self.log_dt, log_uniform(channels, self.dt_min, self.dt_max))
-        init.copy_(self.output_C, complex_normal(*self.output_C.shape[:-1]))
+        init.copy_(self.output_C, complex_normal(2, *self.output_C.shape[1:-1])[: len(self.output_C)])
         init.normal_(self.skip_D)
 
     def _system_parameters(self) -> tuple[torch.Tensor, ...]:

@@ -95,7 +95,7 @@ class S5Mixer(nn.Module):
         init.copy_(self.log_dt, log_uniform(config.num_states, config.dt_min, config.dt_max))
         b_JnH = lecun_normal(blocks, size // blocks, channels, std=size**-0.5).to(v_nk.dtype)
         init.copy_(self.input_B, as_pairs((v_nk.conj().T @ b_JnH).flatten(0, 1)))
-        init.copy_(self.output_C, torch.stack([self._draw_readout(v_nk) for _ in self.output_C]))
+        init.copy_(self.output_C, torch.stack([self._draw_readout(v_nk) for _ in range(2)])[: len(self.output_C)])
         init.normal_(self.skip_D)
         for projection in (self.value_projection, self.gate_projection):
             if projection is not None:

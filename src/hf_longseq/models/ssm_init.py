@@ -91,6 +91,16 @@ def complex_normal(*shape: int, variance: float = 1.0) -> torch.Tensor:
     return torch.randn(*shape, 2, dtype=torch.float32, device="cpu") * math.sqrt(variance / 2)
 
 
+def normal_directions(parameter: torch.Tensor, rows: int, std: float = 1.0) -> torch.Tensor:
+    """Normal numbers like ``parameter``, which has ``rows`` per direction. They are drawn for two directions always.
+
+    A causal mixer keeps the first and drops the second, so that it starts as the forward direction of a bidirectional
+    one does at the same seed, and so does all that is drawn after it.
+    """
+    drawn = torch.empty(2 * rows, *parameter.shape[1:], dtype=parameter.dtype, device=parameter.device)
+    return drawn.normal_(std=std)[: len(parameter)]
+
+
 def dlr_modes(state_size: int, dt_min: float, dt_max: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Modes of the diagonal linear recurrence, with Lambda = -a^2 + i omega.
 
