@@ -123,18 +123,50 @@ def test_padding_changes_no_prediction(pooling):
     torch.testing.assert_close(model(**pad_both(batch)).logits, alone, atol=2e-5, rtol=1e-4)
 
 
+VALUES = {"input_type": "values", "num_channels": 2}
+SCORED_POSITIONS = {
+    "masked tokens": ("ForMaskedLM", {"bidirectional": True}),
+    "next token": ("ForCausalLM", {}),
+    "values": ("ForPreTraining", {"bidirectional": True, **VALUES}),
+    "levels": ("ForPreTraining", {"bidirectional": True, "num_levels": 7, **VALUES}),
+    "next value": ("ForPreTraining", {"pretraining_objective": "causal", **VALUES}),
+    "classes": ("ForTokenClassification", {"bidirectional": True, "num_labels": 3}),
+    "several labels": ("ForTokenClassification", {"problem_type": "multi_label_classification", "num_labels": 2}),
+    "numbers": ("ForTokenClassification", {"problem_type": "regression", "num_labels": 1}),
+}
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
-@torch.no_grad()
-def test_padding_changes_no_label_of_a_position_and_is_not_scored(side):
-    model = make_model("s4", "ForTokenClassification", bidirectional=True, num_labels=3)
-    batch, labels = make_inputs(model), torch.randint(0, 3, (3, 11), generator=torch.Generator().manual_seed(4))
-    added = torch.ones(3, 4, dtype=torch.long)  # as if padding had a class: the mask says that it is not scored
-    both = (added, labels) if side == "left" else (labels, added)
+@pytest.mark.parametrize("variant", ["s4", "transformer"])
+@pytest.mark.parametrize("what", SCORED_POSITIONS)
+def test_padding_is_never_scored_and_changes_no_prediction_of_a_position(what, variant, side):
+    head, options = SCORED_POSITIONS[what]
+    model = make_model(variant, head, **options)
+    draw, batch = torch.Generator().manual_seed(4), make_inputs(model)
+    if what in ("values", "next value", "several labels", "numbers"):
+        labels = torch.rand(3, 11, 1 if what == "numbers" else 2, generator=draw)
+    else:
+        labels = torch.randint(0, 3, (3, 11, 2) if what == "levels" else (3, 11), generator=draw)
     alone = model(**batch, labels=labels)
-    padded = model(**pad(batch, side), labels=torch.cat(both, dim=1))
+    added = torch.full_like(labels[:, :4], 999)  # no class at all, and nobody minds
+    padded_labels = torch.cat((added, labels) if side == "left" else (labels, added), dim=1)
+    padded = model(**pad(batch, side), labels=padded_labels)
     kept = padded.logits[:, -11:] if side == "left" else padded.logits[:, :11]
     torch.testing.assert_close(kept, alone.logits, atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(padded.loss, alone.loss, atol=1e-5, rtol=1e-4)
+    gradients = [torch.autograd.grad(out.loss, model.get_input_embeddings().weight)[0] for out in (padded, alone)]
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_labels_that_were_shifted_before_are_not_scored_at_padding(side):
+    model = make_model("s4", "ForCausalLM")
+    ids = make_inputs(model)["input_ids"]
+    padded = pad({"input_ids": ids}, side)
+    shifted = {"shift_labels": torch.nn.functional.pad(padded["input_ids"][:, 1:], (0, 1), value=-100)}
+    if side == "right":
+        shifted["shift_labels"][:, 10] = -100  # what follows the last real token is known to the caller alone
+    torch.testing.assert_close(model(**padded, **shifted).loss, model(ids, labels=ids).loss)
 
 
 @variants

@@ -1,7 +1,7 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
 """The five heads, written once for all architectures: masked tokens, next token, real values, whole sequences, and
-a label for every position.
+a label for every position. None scores padding, whatever label stands there.
 
 An architecture derives its classes from these and from its own pretrained-model class, and names its base model in
 `backbone_class`. Axes: B batch, L length, C channels, H hidden size, V vocabulary, Q levels, K labels.
@@ -27,6 +27,7 @@ from .longseq_losses import (
     cross_entropy_loss,
     in_units,
     next_token_loss,
+    only_after_valid,
     only_valid,
     reconstruction_loss,
 )
@@ -62,6 +63,7 @@ class LongSeqForMaskedLM(LongSeqPreTrainedModel):
         logits = self.lm_head(outputs.last_hidden_state)
         loss = None
         if labels is not None:
+            labels = only_valid(labels, attention_mask)
             check_class_labels(labels, self.config.vocab_size)
             loss = cross_entropy_loss(logits, labels, num_items)
         return MaskedLMOutput(
@@ -122,8 +124,9 @@ class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
         logits = self.lm_head(keep_positions(outputs.last_hidden_state, logits_to_keep))
         loss = None
         if shift_labels is not None:
-            loss = cross_entropy_loss(logits, shift_labels, num_items)
+            loss = cross_entropy_loss(logits, only_valid(shift_labels, attention_mask), num_items)
         elif labels is not None:
+            labels = only_after_valid(labels, attention_mask)
             check_class_labels(labels, self.config.vocab_size)
             loss = next_token_loss(logits, labels, num_items)
         return CausalLMOutputWithPast(
@@ -173,9 +176,11 @@ class LongSeqForPreTraining(LongSeqPreTrainedModel):
             logits = logits.unflatten(-1, (self.config.num_channels, self.config.num_levels))
         loss = None
         if labels is not None:
+            causal = self.config.pretraining_objective == "causal"
+            labels = (only_after_valid if causal else only_valid)(labels, attention_mask)
             if self.config.num_levels is not None:
                 check_class_labels(labels, self.config.num_levels)
-            loss = reconstruction_loss(logits, labels, self.config.pretraining_objective == "causal", num_items)
+            loss = reconstruction_loss(logits, labels, causal, num_items)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
@@ -271,7 +276,7 @@ class LongSeqForTokenClassification(LongSeqPreTrainedModel):
         """Logits (B, L, K). `labels` are class ids (B, L), floats (B, L, K) for several labels, or numbers to
         regress, (B, L, K) or with one target (B, L), in their own units (see `label_mean` of the configuration).
 
-        Positions labelled -100 and padding are not scored.
+        Positions labelled -100 are not scored.
         """
         num_items = kwargs.pop("num_items_in_batch", None)
         inputs = (input_ids, attention_mask, input_values, inputs_embeds, position_ids)

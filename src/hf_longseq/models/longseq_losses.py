@@ -6,6 +6,8 @@ Every loss is a sum over scored entries divided by how many there are. The Train
 optimisation step as `num_items_in_batch`, over accumulated batches and processes; dividing by it makes accumulation
 and several processes give exactly the gradients of one large batch. A batch in which nothing is scored costs zero.
 
+One rule for all heads: padding is never scored, whatever label stands there, and neither is a prediction made at it.
+
 Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 """
 
@@ -109,6 +111,15 @@ def only_valid(labels: torch.Tensor, attention_mask: torch.Tensor | None) -> tor
         return labels
     padding_BL = attention_mask[:, -labels.shape[1] :] == 0
     return labels.masked_fill(padding_BL if labels.ndim == 2 else padding_BL[..., None], IGNORE_INDEX)
+
+
+def only_after_valid(labels: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """The same for labels that the position before predicts: -100 also where that one is padding."""
+    if attention_mask is None or attention_mask.ndim != 2:
+        return labels
+    valid_BL = attention_mask[:, -labels.shape[1] :]
+    before_BL = F.pad(valid_BL[:, :-1], (1, 0))  # the shift takes the first away
+    return only_valid(only_valid(labels, valid_BL), before_BL)
 
 
 def in_units(logits: torch.Tensor, config) -> torch.Tensor:
