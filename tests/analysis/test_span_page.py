@@ -20,7 +20,7 @@ def run(tmp_path, rows, seed=0, **data):
 
 
 def test_signals_have_bands_under_the_curve(tmp_path):
-    waves = np.sin(np.arange(20 * 30).reshape(20, 30)).tolist()
+    waves = np.sin(np.arange(40 * 30).reshape(40, 30)).tolist()
     folder = run(tmp_path, [{"x": wave, "spans": "O*10 beat*5 O*15"} for wave in waves])
     page = write_span_page(folder, limit=2).read_text(encoding="utf-8")
     assert page.count("<svg") == page.count("<polyline") == 2

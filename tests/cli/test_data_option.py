@@ -2,13 +2,17 @@
 
 import csv
 import json
+import re
 import wave
 
 import numpy as np
 import pytest
 import yaml
 
+from hf_longseq import Recipe
 from hf_longseq.cli.main import main
+from hf_longseq.data.byte_text import decode
+from hf_longseq.data.task import load_task
 
 TINY = ["--tiny", "--max_steps", "2"]
 
@@ -58,19 +62,51 @@ def test_a_csv_through_both_phases(tmp_path, capsys, monkeypatch):
     columns = ["--input_column", "review", "--label-column=mood"]
     run(["pretrain", "--data", "reviews.csv", *columns, "--output_dir", "first", *TINY])
     said = capsys.readouterr().err
-    assert "72 train, 9 validation, 9 test examples" in said and "the largest class (good) has 67% of train" in said
+    sizes = [int(number) for number in re.search(r"(\d+) train, (\d+) validation, (\d+) test ex", said).groups()]
+    share = re.search(r"the largest class \(good\) has (\d+)% of train", said)[1]
+    assert sum(sizes) == 90 and min(sizes) > 2 and 60 <= int(share) <= 75
     monkeypatch.chdir("/")  # the settings name the file wherever they are read
     run(["finetune", "--init_from", tmp_path / "first", "--output_dir", tmp_path / "second", *TINY])
     splits = json.loads((tmp_path / "second" / "splits.json").read_text())
     assert sorted(row for rows in splits.values() for row in rows) == sorted(set().union(*splits.values()))
-    assert set(splits) == {"train", "validation", "test"} and len(splits["test"]) == 9
-    assert "67% of train" in json.loads((tmp_path / "second" / "data.json").read_text())["note"]
+    assert [len(splits[name]) for name in ("train", "validation", "test")] == sizes
+    assert f"{share}% of train" in json.loads((tmp_path / "second" / "data.json").read_text())["note"]
     settings = yaml.safe_load((tmp_path / "first" / "resolved.yaml").read_text())
     assert settings["pretrain"]["train_sampling_strategy"] == "group_by_length"  # texts differ in length
     from transformers import pipeline
 
     answer = pipeline("text-classification", model=str(tmp_path / "second"), device="cpu")("review 1 is good")
     assert answer[0]["label"] in ("good", "bad")
+
+
+def texts_of(folder, split):
+    """Texts of a split, in which a row has the number of its line, from the cache that the run made."""
+    recipe = Recipe.load(folder / "resolved.yaml")
+    return {decode(ids) for ids in load_task("own-data", **recipe.data.options)[0][split][:]["input_ids"]}
+
+
+def test_no_test_row_is_pretrained_on_when_the_label_column_is_named_later(tmp_path, capsys):
+    """The two commands know other columns of the file, and cut it alike."""
+    path = tmp_path / "t.csv"
+    rows = [f"report {i} {'abc' * (i % 5)},{('sport', 'news', 'arts')[i % 3]}" for i in range(60)]
+    path.write_text("\n".join(["body,category", *rows]))
+    words = ["--data", path, "--input_column", "body"]
+    run(["pretrain", *words, "--output_dir", tmp_path / "first", *TINY])
+    words += ["--label_column", "category", "--init_from", tmp_path / "first"]
+    run(["finetune", *words, "--output_dir", tmp_path / "second", *TINY])
+    for split in ("train", "validation", "test"):
+        assert texts_of(tmp_path / "first", split) == texts_of(tmp_path / "second", split)
+    assert "were among those" not in capsys.readouterr().err
+    assert "test_examples_trained_on" not in json.loads((tmp_path / "second" / "metrics.json").read_text())
+
+    run(["finetune", *words, "--data.seed", "1", "--output_dir", tmp_path / "third", *TINY])
+    told = capsys.readouterr().err
+    count = len(texts_of(tmp_path / "third", "test") & texts_of(tmp_path / "first", "train"))
+    total = len(texts_of(tmp_path / "third", "test"))
+    assert f"{count} of {total} test rows were among those that {tmp_path / 'first'} was trained on" in told
+    assert json.loads((tmp_path / "third" / "metrics.json").read_text())["test_examples_trained_on"] == count
+    run(["evaluate", "--model", tmp_path / "third"])  # what it started from counts as well
+    assert f"{count} of {total} test rows were among those that {tmp_path / 'third'}" in capsys.readouterr().err
 
 
 def test_an_npz_split_by_subject(tmp_path, capsys):

@@ -134,7 +134,7 @@ def test_a_split_that_has_changed_since_training_is_refused(moods, tmp_path, cap
     rows = (moods.parent / "texts.csv").read_text()
     run = train(moods.parent / "texts.csv", tmp_path / "run")
     try:
-        (moods.parent / "texts.csv").write_text(rows + "\nanother,good\nand another,bad")
+        (moods.parent / "texts.csv").write_text("\n".join([rows, *(f"another {i},good" for i in range(40))]))
         for command in ("evaluate", "predict"):
             assert main([command, "--model", str(run)]) == 2
             assert "test of task 'own-data' is not what the run in" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_windows_of_sensors_keep_their_person(get_data, monkeypatch, tmp_path):
     series = np.empty(20, dtype=object)
     for index in range(20):
         series[index] = np.random.default_rng(index).normal(size=(600, 6))
-    labels, people = np.arange(20) % 2, np.arange(20) % 10
+    labels, people = np.arange(20) % 2, np.arange(20) // 2
     content = {"X": series, "y": labels, "subject": people, "y_labels": ["A", "B"]}
     file = io.BytesIO()
     np.save(file, np.array(content, dtype=object), allow_pickle=True)

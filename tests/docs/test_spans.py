@@ -61,7 +61,7 @@ def test_predict_writes_lines_or_a_page(folder):
     main("finetune --from_scratch --data spans.csv --arch s4 --tiny --output_dir run".split())
     main("predict --model run --output_file answers.jsonl".split())
     answers = [json.loads(line) for line in open("answers.jsonl", encoding="utf-8")]
-    assert all(set(answer) == {"index", "spans", "label"} for answer in answers) and len(answers) == 20
+    assert all(set(answer) == {"index", "spans", "label"} for answer in answers) and len(answers) == 23
     assert all(span["text"].isdigit() for answer in answers for span in answer["label"])
     main("predict --model run --output_file page.html --split validation --limit 3".split())
     check_page(Path("page.html"))

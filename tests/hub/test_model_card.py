@@ -99,6 +99,14 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     assert "| s4, spt | 0 | 2 | 100 | 0 | 75.0 % |" in text and "| 100 | 50.0 % | 75.0 % |" in text
 
 
+def test_a_card_says_when_test_rows_were_trained_on(runs):
+    run = read_run(runs / "classifier")
+    config = _open(run.folder, "run").config
+    assert "of the test examples were among" not in card_of(run, config)
+    seen = replace(run, metrics={**run.metrics, "test_examples_trained_on": 7})
+    assert "- 7 of the test examples were among those that the checkpoint" in card_of(seen, config)
+
+
 def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs, tmp_path):
     names = {"s4-pretrain-s0": "pretrained", "s4-x-spt-s0": "classifier"}
     for name, source in {**names, "mine": "classifier"}.items():

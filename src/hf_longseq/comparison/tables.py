@@ -124,7 +124,8 @@ def gains_table(name: str, gains: pd.DataFrame) -> Table:
         }
         for _, row in mine.iterrows()
     ]
-    caption = "Every gain with its 95 % interval and t-test; corrected by Holm within a family"
+    tests = gains["p"].count() if len(gains) else 0
+    caption = f"Every gain with its 95 % interval and t-test; corrected by Holm for the {tests} of the page"
     return Table("gains", caption, pd.DataFrame(rows), [colour_of(row) for _, row in mine.iterrows()])
 
 

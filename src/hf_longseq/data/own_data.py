@@ -9,9 +9,15 @@ rows have labels, how they are split, and how many inputs are open to pretrainin
 pretraining alone. Beside `X.npy` the arrays of its folder with as many rows are columns, such as the labels in
 `y.npy`.
 
-Splits that the source has are kept; missing ones are taken out of train: whole groups if `group_column` is given (no
-subject in two splits), else rows drawn evenly from every class, equal inputs together. The column `source_row` records
-which row of the source each example is. Series and sounds are standardised with the mean and deviation of train.
+Splits that the source has are kept; rows of train that also stand in its validation or test are counted and left out,
+unless `keep_duplicates` is set. Missing splits are taken out of train by a hash of a row's inputs, or of its group if
+`group_column` is given. A row is therefore on the same side in every command, whatever its label and its place in
+the file; equal rows, and the rows of a subject, stay together. Shares hold roughly, and each split gets a row.
+The columns of inputs and groups, `seed` and the fractions decide the split: give `pretrain` and `finetune` the same.
+A class without a row in train is an error; another `seed` moves rows.
+
+The column `source_row` records which row of the source each example is, `row_hash` the hash of its inputs. Series and
+sounds are standardised with the mean and deviation of train.
 
 With `--data` and no recipe, batches hold examples of similar length; `--pretrain.train_sampling_strategy random` and
 `--finetune.train_sampling_strategy random` mix them.
@@ -20,7 +26,7 @@ With `--data` and no recipe, batches hold examples of similar length; `--pretrai
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,6 +42,7 @@ from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
+from hf_longseq.data.row_hashes import ROW_HASH, hash_of
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError, explained
 
@@ -71,6 +78,7 @@ def load(
     vocab_size: int | None = None,
     per_position: bool | None = None,
     outside_label: str | None = None,
+    keep_duplicates: bool = False,
     cache_dir: str | None = None,
 ) -> tuple[DatasetDict, TaskSpec]:
     """Load your own data.
@@ -96,6 +104,7 @@ def load(
         per_position: Whether every position has a label of its own; default: by the name and the content of the label
             column.
         outside_label: The class of positions outside of every span, if it is not called "O".
+        keep_duplicates: Keep rows of train that also stand in the source's validation or test split.
         cache_dir: Where the converted data are kept; default: `cache_directory()`.
     """
     counts = {
@@ -120,15 +129,22 @@ def load(
     rows = _Rows(tables, reader, (input_column, second_input_column), label_column, group_column)
     rows.read_labels(label_column, per_position, problem_type, outside_label)
     rows.measure()
-    split_of = _make_splits(rows, {"validation": validation_fraction, "test": test_fraction}, seed)
+    split_of, duplicates = _make_splits(rows, {"test": test_fraction, "validation": validation_fraction}, seed)
+    if not keep_duplicates:
+        split_of[duplicates] = DROPPED
+    if "train" not in split_of:
+        raise HfLongSeqError(
+            f"Every row of train in {rows.source} also stands in validation or test: give other rows to train, or set "
+            "keep_duplicates."
+        )
     rows.scale_by(np.isin(split_of, ("train", UNLABELLED)))
     labels = rows.sequences.digest if rows.sequences else hashlib.sha256(rows.targets.tobytes()).hexdigest()
     options = {
-        "version": 4,
+        "version": 5,
         "options": [input_column, second_input_column, label_column, group_column, modality, problem_type, max_length],
-        "split": [validation_fraction, test_fraction, seed],
+        "split": [validation_fraction, test_fraction, seed, keep_duplicates],
         "decoding": [colour, image_size, sampling_rate],
-        "content": hashlib.sha256("".join(rows.digests).encode()).hexdigest(),
+        "content": hashlib.sha256(np.array(rows.hashes, np.int64).tobytes()).hexdigest(),
         "labels": labels,
     }
     files = [file for table in tables.values() for file in table.files]
@@ -137,7 +153,7 @@ def load(
     splits = load_converted("own-data", options, files, _features(rows), converted, cache_dir, given)
     if rows.labels is None:
         splits = splits.remove_columns("labels")
-    note = _report(rows, split_of, group_column)
+    note = _report(rows, split_of, duplicates, group_column, keep_duplicates)
     logger.info("%s: %s", data, note)
     spec = _spec(rows, mask_ratio, vocab_size)
     source = data if files else f"{ENDPOINT}/datasets/{data}{'' if 'test' in tables else TAKEN_OUT}"
@@ -176,7 +192,7 @@ class _Rows:
         unlabelled: Where the label is empty.
         targets, classes: Class or number of every row, 0 where it has none, and the classes' names.
         sequences: Labels of every position, in place of targets.
-        digests: A hash of every row's inputs.
+        hashes: Of every row's inputs, see `row_hashes.py`.
         longest, highest, channels: Length of the longest input, highest token id, channels of all.
         mean, std: Of every channel of series and sounds over the training rows; None for others.
     """
@@ -253,14 +269,11 @@ class _Rows:
     def measure(self) -> None:
         """One pass over all inputs, in which errors in the data show up."""
         self.longest, self.highest = 0, 0
-        self.digests, self.sums, self.squares, self.counts = [], [], [], []
+        self.hashes, self.sums, self.squares, self.counts = [], [], [], []
         for row in range(len(self)):
-            digest = hashlib.blake2b(digest_size=12)
             arrays = [self.reader.read(raw, where) for raw, where in self.raw(row)]
-            for array in arrays:
-                digest.update(array.tobytes() + b"|")
-                self.longest = max(self.longest, len(array))
-            self.digests.append(digest.hexdigest())
+            self.longest = max(self.longest, *map(len, arrays))
+            self.hashes.append(hash_of(self.reader.content(raw, where) for raw, where in self.raw(row)))
             if self.reader.modality == "tokens":
                 self.highest = max(self.highest, *(int(array.max()) for array in arrays))
             elif self.reader.modality in ("values", "audio"):
@@ -343,48 +356,65 @@ def _targets(
     return targets, tuple(str(name) for name in classes)
 
 
-def _make_splits(rows: _Rows, shares: dict[str, float], seed: int) -> np.ndarray:
-    """Split of every row; splits of the source are kept, and `shares` of train make those that it lacks.
+def _make_splits(rows: _Rows, shares: dict[str, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split of every row, and which rows of train equal a held-out row, of another split of the source or group.
 
-    Unlabelled rows that equal a held-out row, or belong to the group of one, are left out.
+    Splits of the source are kept; `shares` of train make those that it lacks, by hashes. Unlabelled rows that equal a
+    held-out row, or belong to the group of one, are left out.
     """
     split_of = pd.Series(["train" if split == "all" else split for split in rows.given_split], dtype=object)
     if rows.labels is not None:
         split_of[rows.unlabelled] = UNLABELLED
-    shares = {split: share for split, share in shares.items() if split not in rows.given_split}
     for split, share in shares.items():
-        if not 0 < share < 0.5:
+        if split not in rows.given_split and not 0 < share < 0.5:
             raise HfLongSeqError(f"{split}_fraction is {share}: use a share between 0 and 0.5.")
-    grouped, inputs = rows.groups is not None, pd.Series(rows.digests, dtype=object)
+    grouped, inputs = rows.groups is not None, pd.Series(rows.hashes)
     keys = pd.Series([str(group) for group in rows.groups], dtype=object) if grouped else inputs
-    whole = keys[split_of == "train"]
-    generator = np.random.default_rng(seed)
-    taken: dict[str, str] = {}
-    strata = rows.targets[whole.index] if rows.classes and not grouped else np.zeros(len(whole))
-    for _, some in whole.groupby(strata, sort=False):
-        units = [key for key in some.unique() if key not in taken]
-        order = [units[i] for i in generator.permutation(len(units))]
-        taken |= dict.fromkeys(order, "train")
-        start = 0
-        for split, share in shares.items():
-            end = start + max(1, round(share * len(units)))
-            taken |= dict.fromkeys(order[start:end], split)
-            start = end
-        if start >= len(units) and shares:
-            what = f"{len(units)} groups" if grouped else f"{len(units)} different rows of one class"
-            raise HfLongSeqError(f"{rows.source} has only {what}: too few to set validation and test examples apart.")
+    if grouped:
+        _check_groups(rows, split_of, keys)
+    held_out = split_of.isin(("validation", "test"))
+    whole = keys[(split_of == "train") & ~inputs.isin(inputs[held_out])]
+    missing = {split: share for split, share in shares.items() if split not in rows.given_split}
+    taken = _by_hash(whole.unique(), shares, list(missing), seed)
+    if taken and not {"train", *missing} <= set(taken.values()):
+        what = f"{len(taken)} groups" if grouped else f"{len(taken)} different rows"
+        raise HfLongSeqError(f"{rows.source} has only {what}: too few to set validation and test examples apart.")
     split_of[whole.index] = whole.map(taken)
+    held_out = split_of.isin(("validation", "test"))
+    equal = inputs.isin(inputs[held_out])
+    split_of[(split_of == UNLABELLED) & (equal | keys.isin(keys[held_out]))] = DROPPED
+    return split_of.to_numpy(copy=True), (equal & (split_of == "train")).to_numpy()
+
+
+def _by_hash(keys: Iterable[Any], shares: dict[str, float], missing: list[str], seed: int) -> dict[Any, str]:
+    """The split of every key, by where its hash falls between 0 and 1.
+
+    Each split has a part of that range of its own, whichever of them are `missing`. A split of which no key falls into
+    its part takes the next key above, so that it has at least one.
+    """
+    place = {key: (hash_of([f"{seed} {key}".encode()]) % 2**64) / 2**64 for key in keys}
+    taken, starts, start = dict.fromkeys(place, "train"), {}, 0.0
+    for split, share in shares.items():
+        if split in missing:
+            starts[split] = start
+            taken |= dict.fromkeys((key for key, value in place.items() if start <= value < start + share), split)
+        start += share
+    for split, start in starts.items():
+        if split not in taken.values():
+            free = [key for key, of in taken.items() if of == "train"]
+            taken |= dict.fromkeys(sorted(free, key=lambda key: (place[key] - start) % 1)[:1], split)
+    return taken
+
+
+def _check_groups(rows: _Rows, split_of: pd.Series, groups: pd.Series) -> None:
+    """Raise if the source has a group in two of its splits."""
     settled = split_of[split_of != UNLABELLED]
-    home = settled.groupby(keys[settled.index]).transform("first") if grouped else settled
+    home = settled.groupby(groups[settled.index]).transform("first")
     for row in settled.index[settled != home]:
         raise HfLongSeqError(
-            f"{rows.names[row]} belongs to group {keys[row]} and to {settled[row]}, but others of the group to "
+            f"{rows.names[row]} belongs to group {groups[row]} and to {settled[row]}, but others of the group to "
             f"{home[row]}: give all rows in one file, or leave out group_column."
         )
-    held_out = split_of.isin(("validation", "test"))
-    known = inputs.isin(inputs[held_out]) | keys.isin(keys[held_out])
-    split_of[(split_of == UNLABELLED) & known] = DROPPED
-    return split_of.to_numpy()
 
 
 def _features(rows: _Rows) -> Features:
@@ -392,7 +422,7 @@ def _features(rows: _Rows) -> Features:
     columns = dict.fromkeys((name, f"{name}_2")[: len(rows.inputs)], sequence_feature(dtype, rows.channels))
     target = ClassLabel(names=list(rows.classes)) if rows.classes else Value("float32")
     target = rows.sequences.feature if rows.sequences else target
-    return Features({**columns, "labels": target, "source_row": Value("int64")})
+    return Features({**columns, "labels": target, "source_row": Value("int64"), ROW_HASH: Value("int64")})
 
 
 def _converted(rows: _Rows, split_of: np.ndarray) -> Iterator[tuple[str, Row]]:
@@ -403,26 +433,33 @@ def _converted(rows: _Rows, split_of: np.ndarray) -> Iterator[tuple[str, Row]]:
         for i in np.flatnonzero(split_of == split).tolist():
             arrays = rows.scaled(i)
             row: Row = dict(zip((name, f"{name}_2"), arrays, strict=False))  # a pair has two
-            row |= {"labels": rows.targets[i], "source_row": i}
+            row |= {"labels": rows.targets[i], "source_row": i, ROW_HASH: rows.hashes[i]}
             if rows.sequences and split != UNLABELLED:
                 text, length = rows.raw(i)[0][0] if modality == "text" else None, len(arrays[0])
                 row["labels"] = rows.sequences.lay_out(i, length, rows.names[i], text, cut=length == cut)
             yield split, row
 
 
-def _report(rows: _Rows, split_of: np.ndarray, group: str | None) -> str:
+def _report(rows: _Rows, split_of: np.ndarray, duplicates: np.ndarray, group: str | None, keep: bool) -> str:
     """What was split how, and how uneven the classes are."""
     sizes = Counter(split_of.tolist())
     parts = [", ".join(f"{sizes[split]:,} {split}" for split in SPLITS) + " examples"]
-    if sizes[UNLABELLED] or sizes[DROPPED]:
-        labelled = len(split_of) - sizes[UNLABELLED] - sizes[DROPPED]
+    unlabelled_dropped = sizes[DROPPED] - (0 if keep else int(duplicates.sum()))
+    if sizes[UNLABELLED] or unlabelled_dropped:
+        labelled = sum(sizes[split] for split in SPLITS)
         parts[0] = f"{labelled:,} labelled rows of {len(split_of):,} ({parts[0]})"
         parts.append(
             f"{sizes['train'] + sizes[UNLABELLED]:,} inputs open to pretraining ({sizes[UNLABELLED]:,} unlabelled, "
             f"{sizes['train']:,} of train)"
         )
-    if sizes[DROPPED]:
-        parts.append(f"{sizes[DROPPED]:,} unlabelled left out (equal to, or of the group of, a held-out row)")
+    if unlabelled_dropped:
+        parts.append(f"{unlabelled_dropped:,} unlabelled left out (equal to, or of the group of, a held-out row)")
+    if duplicates.any():
+        first = rows.names[duplicates.argmax()].rstrip(",")
+        parts.append(
+            f"{duplicates.sum():,} rows of train also stand in validation or test (the first: {first}) and are "
+            + ("kept" if keep else "left out")
+        )
     if group:
         of = {split: sorted({str(rows.groups[i]) for i in np.flatnonzero(split_of == split)}) for split in SPLITS}
         parts.append(f"split by {group}: " + "; ".join(f"{split} {_some(found)}" for split, found in of.items()))
@@ -431,7 +468,8 @@ def _report(rows: _Rows, split_of: np.ndarray, group: str | None) -> str:
         most, least = counts.argmax(), counts.argmin()
         if counts[least] == 0:
             raise HfLongSeqError(
-                f"Class {names[least]!r} of {rows.source} has no training example: change seed, or the splits."
+                f"Class {names[least]!r} of {rows.source} has no training example: give it more rows, change "
+                "data.seed, or split the data yourself."
             )
         parts.append(f"the largest class ({names[most]}) has {counts[most] / counts.sum():.0%} of train")
         if counts[most] > 10 * counts[least]:

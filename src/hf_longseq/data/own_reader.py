@@ -4,6 +4,7 @@
 
 import io
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,16 @@ class Reader:
         if len(array) == 0:
             raise HfLongSeqError(f"{where} has length 0: remove the row.")
         return array if self.max_length is None else array[: self.max_length]
+
+    def content(self, raw: Any, where: str) -> bytes:
+        """What the source holds of an input, before anything is cut, resized or resampled."""
+        if self.modality == "text":
+            return raw.encode()
+        if self.modality in ("image", "audio"):
+            value = _file(raw)
+            return Path(value).read_bytes() if isinstance(value, str) else value.getvalue()
+        numbers = np.asarray(read_numbers(raw, where), np.float64)
+        return str(numbers.shape).encode() + numbers.tobytes()
 
     def _read_text(self, raw: Any, where: str) -> np.ndarray:
         if not isinstance(raw, str):

@@ -2,28 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs without labels, for pretraining: read from a source of the user's, and kept apart from held-out rows."""
 
-import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, Features
+from datasets import Dataset, Features, Value
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.columns import Row
-from hf_longseq.data.converted import CHUNK, load_converted
+from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_data import input_name, modality_of
 from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import Table, open_source
 from hf_longseq.data.processors import task_processor
+from hf_longseq.data.row_hashes import INPUTS, ROW_HASH, hash_of, row_hashes
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)
-
-INPUTS = ("input_ids", "input_values", "input_ids_2", "input_values_2")
 
 
 def read_unlabelled(
@@ -53,34 +51,28 @@ def read_unlabelled(
     name = next(column for column in INPUTS if column in train.column_names)
     kind = train.features[name]
     options = {
-        "version": 2,
+        "version": 3,
         "rows": [getattr(table.columns, "_fingerprint", "") for table in tables],
         "columns": columns,
         "spec": repr(spec),
         "decoding": decoding,
     }
     files = [file for table in tables for file in table.files]
+    features = Features({name: kind, ROW_HASH: Value("int64")})
     rows = partial(_rows, tables, columns, reader, spec, name, kind)
-    splits = load_converted("unlabelled", options, files, Features({name: kind}), rows, cache_dir, ("unlabelled",))
-    return splits["unlabelled"].with_format("numpy")
+    splits = load_converted("unlabelled", options, files, features, rows, cache_dir, ("unlabelled",))
+    unlabelled = splits["unlabelled"].with_format("numpy")
+    return unlabelled if ROW_HASH in train.column_names else unlabelled.remove_columns(ROW_HASH)
 
 
 def without_held_out(unlabelled: Dataset, held_out: Iterable[Dataset]) -> Dataset:
     """The unlabelled inputs that equal no validation or test input; the number of the others is logged."""
-    columns = [name for name in INPUTS if name in unlabelled.column_names]
-    known = {digest for rows in held_out for digest in _digests(rows, columns)}
-    kept = [row for row, digest in enumerate(_digests(unlabelled, columns)) if digest not in known]
+    known = np.concatenate([row_hashes(rows) for rows in held_out])
+    kept = np.flatnonzero(~np.isin(row_hashes(unlabelled), known))
     if len(kept) == len(unlabelled):
         return unlabelled
     logger.info("%d unlabelled inputs left out: they equal validation or test inputs", len(unlabelled) - len(kept))
     return unlabelled.select(kept)
-
-
-def _digests(rows: Dataset, columns: list[str]) -> Iterator[bytes]:
-    for batch in rows.select_columns(columns).iter(batch_size=CHUNK):
-        for inputs in zip(*(batch[column] for column in columns), strict=True):
-            content = b"|".join(np.ascontiguousarray(array).tobytes() for array in inputs)
-            yield hashlib.blake2b(content, digest_size=12).digest()
 
 
 def _fitting_modality(spec: TaskSpec, table: Table, column: str) -> str:
@@ -109,11 +101,13 @@ def _rows(
     dtype = getattr(kind, "feature", kind).dtype
     for table, column in zip(tables, columns, strict=True):
         for row, raw in enumerate(table.column(column), start=1):
-            array = _encode(raw, f"{table.name}, row {row},", reader, spec, processor)
+            where = f"{table.name}, row {row},"
+            array = _encode(raw, where, reader, spec, processor)
+            row_hash = hash_of([reader.content(raw, where)])
             if dtype == "uint8" and array.dtype.kind == "f":
                 low, high = spec.value_range  # the 256 levels in which the task stores its values
                 array = np.clip(np.round((array - low) / (high - low) * 255), 0, 255).astype(np.uint8)
-            yield "unlabelled", {name: array}
+            yield "unlabelled", {name: array, ROW_HASH: row_hash}
 
 
 def _encode(raw: Any, where: str, reader: Reader, spec: TaskSpec, processor) -> np.ndarray:

@@ -16,8 +16,9 @@ from datasets import concatenate_datasets
 from huggingface_hub.errors import StrictDataclassError
 
 from hf_longseq.data import collators
+from hf_longseq.data.row_hashes import INPUTS, ROW_HASH
 from hf_longseq.data.task import TaskSpec, limit_examples, load_task
-from hf_longseq.data.unlabelled import INPUTS, read_unlabelled, without_held_out
+from hf_longseq.data.unlabelled import read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
@@ -99,7 +100,7 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
                 "name others by data.unlabelled."
             )
         return splits["train"]
-    inputs = [name for name in splits["train"].column_names if name in INPUTS]
+    inputs = [name for name in splits["train"].column_names if name in (*INPUTS, ROW_HASH)]
     unlabelled = concatenate_datasets([rows.select_columns(inputs) for rows in more])
     unlabelled = without_held_out(unlabelled, (splits["validation"], splits["test"]))
     return unlabelled if alone else concatenate_datasets([splits["train"].select_columns(inputs), unlabelled])

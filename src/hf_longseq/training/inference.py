@@ -15,6 +15,7 @@ from transformers import AutoModelForTokenClassification, PrinterCallback
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.published import content_hash
+from hf_longseq.data.row_hashes import count_trained_on
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import build, run_folder
 from hf_longseq.training.eval_metrics import decide, probabilities
@@ -53,6 +54,8 @@ def evaluate(
         collator, metrics = build.classification_parts(data.spec, getattr(network.config, "label_scale", None))
     section = replace(section, per_device_eval_batch_size=batch_size, report_to="none")
     rows = _split(data, split, phase, Path(model))
+    if split != "train":
+        count_trained_on(Path(model), rows, split)
     with tempfile.TemporaryDirectory() as scratch:
         arguments = build.training_arguments(section, Path(scratch), steps=1, seed=seed, metric="loss")
         trainer = LongSeqTrainer(network, arguments, collator, eval_dataset=rows, eval_metrics=metrics)

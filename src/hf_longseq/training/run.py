@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, Trai
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback
 from hf_longseq.data.processors import task_processor
+from hf_longseq.data.row_hashes import count_trained_on, save_trained_on
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import build, callbacks, checkpoints, distributed, run_folder
@@ -144,6 +145,7 @@ def finetune(
     collator, metrics = build.classification_parts(data.spec, scale.get("label_scale"))
     set_seed(seed)
     run: dict[str, Any] = {"phase": "finetune", "init": init or "spt", "seed": seed}
+    start, seen = None, {}
     if init_from is None:
         model = build.build_model(build.classifier_class(data.spec), config)
         report = start_from_weights(model, recipe, data.spec)
@@ -154,7 +156,10 @@ def finetune(
             init_from, config, task=recipe.data.task, auto_class=build.classifier_class(data.spec)
         )
         run["init_from"] = run_folder.path_from(output_dir, init_from)
-        run["init_weights"] = run_folder.weights_hash(local_checkpoint(init_from)[0])
+        start = local_checkpoint(init_from)[0]
+        run["init_weights"] = run_folder.weights_hash(start)
+        if score_test and (count := count_trained_on(start, data.test, "test")):
+            seen = {"test_examples_trained_on": count}
     commit, transfer = _transferred(report)
     run |= commit
     settings = recipe.to_dict()
@@ -170,7 +175,8 @@ def finetune(
         trainer_parts={"data_collator": collator, "eval_metrics": metrics},
         test=data.test,
         score_test=score_test,
-        extra={**({"unit": data.spec.unit} if data.spec.unit else {}), **scale, **transfer},
+        extra={**({"unit": data.spec.unit} if data.spec.unit else {}), **scale, **transfer, **seen},
+        start=start,
     )
     return _run(job, overwrite)
 
@@ -202,7 +208,8 @@ class _PreparedRun:
     """A run that is ready to start.
 
     `metric` chooses the best checkpoint on validation, `trainer_parts` are arguments of the trainer that only one of
-    the phases has, `score_test` says whether `test` is scored, and `extra` is what `metrics.json` says besides.
+    the phases has, `score_test` says whether `test` is scored, `extra` is what `metrics.json` says besides, and
+    `start` the folder of the checkpoint whose weights it starts from.
     """
 
     folder: Path
@@ -218,6 +225,7 @@ class _PreparedRun:
     test: "Dataset | None" = None
     score_test: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+    start: Path | None = None
 
     @property
     def steps(self) -> int:
@@ -262,6 +270,7 @@ def _run(job: _PreparedRun, overwrite: bool) -> RunResult:
         result = _result(job, trainer, flops, test_metrics)
         model = trainer.whole_model()
         if trainer.is_world_process_zero():
+            save_trained_on(job.folder, job.train, job.start)
             _finish(trainer, model, job.folder, result, job.data.spec)
         distributed.wait()  # none may look for the result before it is there
         return RunResult(job.folder, result)

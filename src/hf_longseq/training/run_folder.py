@@ -6,6 +6,7 @@
     environment.json  versions, hardware, threads, commit
     data.json         task, options, sizes and content hashes of the splits
     history.json      loss and validation metrics over the steps (the learning curve)
+    trained_on.npy    hashes of the rows it was trained on, its starting checkpoint's included; never published
     metrics.json      the result; its presence marks the run as finished
 
 Each file is written whole or not at all.

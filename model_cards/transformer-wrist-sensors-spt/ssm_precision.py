@@ -1,1 +1,0 @@
-../../src/hf_longseq/models/ssm_precision.py

@@ -1,0 +1,85 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Hashes of rows, and the file that tells which rows a checkpoint was trained on.
+
+A row's hash is that of its inputs: of own data as the source holds them (column `row_hash`), so that a cut, a scale or
+a label leaves it as it is; of other tasks as the task's rows hold them.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from datasets import Dataset
+
+from hf_longseq.errors import HfLongSeqError
+
+logger = logging.getLogger(__name__)
+
+INPUTS = ("input_ids", "input_values", "input_ids_2", "input_values_2")
+ROW_HASH = "row_hash"
+FILE = "trained_on.npy"
+# A checkpoint keeps the lowest hashes of its training rows, up to this many (512 KiB): all of a smaller data set, and
+# of a larger one a random part, from which the share is estimated.
+MOST = 1 << 16
+
+
+def hash_of(contents: Iterable[bytes]) -> int:
+    """The hash of a row with these inputs, a whole number of 64 bits."""
+    digest = hashlib.blake2b(digest_size=8)
+    for content in contents:
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return int.from_bytes(digest.digest(), "little", signed=True)
+
+
+def row_hashes(rows: Dataset) -> np.ndarray:
+    """Hashes of all rows, (N,) int64."""
+    if ROW_HASH in rows.column_names:
+        return np.asarray(rows.with_format("numpy")[ROW_HASH][:], np.int64)
+    columns = [name for name in INPUTS if name in rows.column_names]
+    batches = rows.select_columns(columns).with_format("numpy").iter(batch_size=500)
+    found = [
+        hash_of(np.ascontiguousarray(array).tobytes() for array in inputs)
+        for batch in batches
+        for inputs in zip(*(batch[name] for name in columns), strict=True)
+    ]
+    return np.array(found, np.int64)
+
+
+def save_trained_on(folder: Path, rows: Dataset, start: Path | None = None) -> None:
+    """Record in a checkpoint's folder the rows it was trained on, and those of the checkpoint it started from."""
+    earlier = _read(start) if start is not None else np.array([], np.int64)
+    known = np.unique(np.concatenate([row_hashes(rows), earlier]))
+    if len(earlier) >= MOST:  # above the highest hash that it kept, nothing is known of the earlier rows
+        known = known[known <= earlier[-1]]
+    np.save(folder / FILE, known[:MOST])
+
+
+def count_trained_on(folder: Path, rows: Dataset, name: str) -> int:
+    """How many rows, of the split called `name`, a checkpoint was trained on; a warning says so if there are any."""
+    known = _read(folder)
+    hashes = row_hashes(rows) if len(known) else known
+    told = hashes[hashes <= known[-1]] if len(known) >= MOST else hashes
+    count = round(np.isin(told, known).mean() * len(hashes)) if len(told) else 0
+    if count:
+        logger.warning(
+            "%d of %d %s rows were among those that %s was trained on: their scores say little about new rows.",
+            count, len(hashes), name, folder,
+        )  # fmt: skip
+    return count
+
+
+def _read(folder: Path) -> np.ndarray:
+    """The hashes that a checkpoint's folder records, sorted; none where it records nothing."""
+    path = Path(folder) / FILE
+    if not path.is_file():
+        return np.array([], np.int64)
+    try:
+        known = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise HfLongSeqError(f"{path} could not be read ({error}): restore it, or delete it.") from error
+    if known.ndim != 1 or known.dtype != np.int64:
+        raise HfLongSeqError(f"{path} holds {known.dtype} of shape {known.shape}: restore it, or delete it.")
+    return np.sort(known)
