@@ -18,21 +18,22 @@ import torch
 import transformers
 from huggingface_hub import model_info, snapshot_download
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
+from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 from hf_longseq import models
 from hf_longseq.data import byte_text
 from hf_longseq.escaping import markdown
+from hf_longseq.hub.model_files import PREPROCESSOR, TOKENIZER, TOKENIZER_CONFIG
 from hf_longseq.hub.pictures import learned_kernels
-from hf_longseq.hub.records import PROCESSOR_FILES
 from hf_longseq.training.span_answers import span_answers
+from hf_longseq.training.untrusted import read_config
 
 MAX_POSITIONS = 1 << 16
 MAX_NAME, MAX_LAYERS = 200, 256
 # What a visitor may have a public Space download, in bytes.
 MAX_WEIGHTS, MAX_TEXTS = 1 << 30, 20 << 20
 WEIGHTS = r"model(-\d{5}-of-\d{5})?\.safetensors"
-TEXTS = ("config.json", "model.safetensors.index.json", *PROCESSOR_FILES)
+TEXTS = ("config.json", "model.safetensors.index.json", PREPROCESSOR, TOKENIZER_CONFIG, TOKENIZER)
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 NEW_TOKENS = 48
 SHOWN_LABELS = 10
@@ -141,7 +142,7 @@ def open_checkpoint(name: str) -> Checkpoint:
         head = _head(config, name)
         processor, kind = _processor(folder, config.input_type)
         model = getattr(transformers, f"AutoModel{head}").from_pretrained(
-            folder, dtype="float32", use_safetensors=True
+            folder, config=config, dtype="float32", use_safetensors=True, trust_remote_code=False
         )
     except Unusable:
         raise
@@ -174,7 +175,7 @@ def _configuration(folder: Path, name: str) -> Any:
         raise Unusable(f"{name!r} holds a {said.get('model_type')} model: give a checkpoint of hf-longseq.")
     layers = said.get("num_hidden_layers", 0)
     if isinstance(layers, int) and layers <= MAX_LAYERS:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config = read_config(folder)
         with torch.device("meta"):  # what the file of weights lacks would be made up, at any size
             parameters = AutoModel.from_config(config).num_parameters()
         if 4 * parameters <= MAX_WEIGHTS:

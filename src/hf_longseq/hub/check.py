@@ -18,7 +18,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.run_folder import file_hash
 
 HIDDEN = """
 import sys
@@ -29,12 +31,23 @@ class Hidden:
 sys.meta_path.insert(0, Hidden())
 """
 STRANGER = """
-import json
+import hashlib, json
+from pathlib import Path
 import torch, transformers
 from safetensors.torch import load_file
+from transformers import dynamic_module_utils
 
 HEADS = ("classifier.", "lm_head.", "reconstruction_head.")
-folder, expected, heads, processors, snippets = json.loads(sys.argv[1])
+folder, expected, heads, processors, snippets, hashes = json.loads(sys.argv[1])
+
+def import_known(name, module, *args, load=dynamic_module_utils.get_class_in_module, **options):
+    file = Path(dynamic_module_utils.HF_MODULES_CACHE, module)
+    for file in (file, *map(Path, dynamic_module_utils.get_relative_import_files(file))):
+        same = hashlib.sha256(file.read_bytes()).hexdigest() == hashes.get(file.name)
+        assert same, f"{file.name} is not the code of this package"
+    return load(name, module, *args, **options)
+
+dynamic_module_utils.get_class_in_module = import_known
 io = load_file(expected)
 inputs = {name: x for name, x in io.items() if name != "logits"}
 for auto, own in heads:
@@ -50,8 +63,8 @@ for auto, own in heads:
             logits = model.eval()(**inputs)[0]
         error = (logits - io["logits"]).abs().max().item()
         assert error <= 1e-4 * (1 + io["logits"].abs().max().item()), f"{auto} differs from the source by {error:.3g}"
-for auto in processors:
-    getattr(transformers, auto).from_pretrained(folder, trust_remote_code=True)
+for auto, needs_code in processors:
+    getattr(transformers, auto).from_pretrained(folder, trust_remote_code=needs_code)
 for snippet in snippets:
     exec(compile(snippet, "a snippet of the card", "exec"), {})
 """
@@ -60,7 +73,8 @@ for snippet in snippets:
 @torch.no_grad()
 def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = ()) -> None:
     """Raise HfLongSeqError if the folder does not open by itself, or computes something else than the model `source`,
-    or if a snippet, code that this package wrote for the card, does not run."""
+    or if a snippet, code that this package wrote for the card, does not run. No code but this package's is run."""
+    hashes = refuse_other_code(folder)
     config, own = source.config, type(source).__name__
     generator = torch.Generator().manual_seed(0)
     if config.input_type == "tokens":
@@ -76,15 +90,24 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
     with tempfile.TemporaryDirectory() as scratch:
         expected = Path(scratch) / "expected.safetensors"
         save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)
-        _run([str(folder), str(expected), heads, _processors(folder), list(snippets)], scratch, repo_id)
+        _run([str(folder), str(expected), heads, _processors(folder), list(snippets), hashes], scratch, repo_id)
 
 
-def _processors(folder: Path) -> list[str]:
-    """The Auto classes that open what prepares the inputs."""
-    found = ["AutoTokenizer"] if (folder / "tokenizer_config.json").is_file() else []
+def refuse_other_code(folder: Path) -> dict[str, str]:
+    """Raise if a folder holds code other than this package's; returns the hash of every file that it may hold."""
+    hashes = {path.name: file_hash(path) for path in Path(models.__file__).parent.glob("*.py")}
+    for path in sorted(folder.rglob("*.py")):
+        if hashes.get(path.relative_to(folder).as_posix()) != file_hash(path):
+            raise HfLongSeqError(f"{path.name} is not the code of this package: it is neither run nor published.")
+    return hashes
+
+
+def _processors(folder: Path) -> list[tuple[str, bool]]:
+    """The Auto classes that open what prepares the inputs, and whether their code travels with the model."""
+    found = [("AutoTokenizer", False)] if (folder / "tokenizer_config.json").is_file() else []
     if (folder / "preprocessor_config.json").is_file():
         content = json.loads((folder / "preprocessor_config.json").read_text(encoding="utf-8"))
-        found += ["AutoImageProcessor" if "image_processor_type" in content else "AutoFeatureExtractor"]
+        found += [(auto, True) for auto in content["auto_map"]]
     return found
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from huggingface_hub import HfApi, get_token, snapshot_download
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
-from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from hf_longseq import models
@@ -27,16 +26,11 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import pictures, records
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import eval_results_file, head_of, render_card
+from hf_longseq.hub.model_files import save_model, save_processor
 from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.repository import Repository, add_to_collection, check_name, said_in_one_sentence, sign_in
 from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
-
-# The code of our processors, by the field of a configuration that names them: the Auto class, and where the code is.
-PROCESSOR_CODE = {
-    "feature_extractor_type": ("AutoFeatureExtractor", "feature_extraction_longseq.LongSeqFeatureExtractor"),
-    "image_processor_type": ("AutoImageProcessor", "image_processing_longseq.LongSeqImageProcessor"),
-}
 
 
 @dataclass(frozen=True)
@@ -167,26 +161,21 @@ def refresh_code(
                 allow_patterns=["*.json", "*.safetensors"],
                 ignore_patterns=["*/*"],
             )
-        shutil.rmtree(folder / ".cache", ignore_errors=True)
-        before = {path.name for path in folder.iterdir()}
-        source = _open(folder, full_name)
-        with tempfile.TemporaryDirectory() as saved:
-            source.save_pretrained(saved)
-            for path in Path(saved).iterdir():
-                if path.suffix == ".py" or path.name == "config.json":
-                    shutil.copyfile(path, folder / path.name)
-        copy_processor_code(folder)
-        check_folder(folder, source, full_name)
-        for name in before - {"config.json"}:
-            (folder / name).unlink()
+        source, fresh = _open(folder, full_name), Path(scratch) / "fresh"
+        save_model(source, fresh)
+        save_processor(folder, fresh)
+        check_folder(fresh, source, full_name)
+        for path in fresh.iterdir():
+            if path.suffix != ".py" and path.name != "config.json":
+                path.unlink()
         usage = _usage(full_name, head_of(source.config), revision)
-        return replace(place, dry_run=dry_run).take(folder, "Refresh the model code", usage, stale=(".py",))
+        return replace(place, dry_run=dry_run).take(fresh, "Refresh the model code", usage, stale=(".py",))
 
 
 def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str) -> tuple[Any, Snippets]:
     """Fill a new folder with everything that is published; returns the model, and the code that its card shows.
 
-    The processing files of the run are taken over by name; everything else is written anew.
+    Every file is written anew from what this package knows of it.
     """
     folder.mkdir(parents=True)
     source = _open(run.folder, str(run.folder))
@@ -194,10 +183,10 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     if isinstance(run, Converted):
         # a converted file may hold the tensors of a second head
         weights = run.folder / SAFE_WEIGHTS_NAME
-        source.save_pretrained(folder, state_dict=load_file(weights) if weights.is_file() else None)
+        save_model(source, folder, load_file(weights) if weights.is_file() else None)
     else:
-        source.save_pretrained(folder)
-    copy_processor(run.folder, folder)
+        save_model(source, folder)
+    save_processor(run.folder, folder)
     with records.fit_together(run.folder):
         if isinstance(run, Converted):
             run_folder.write_json(folder / records.CONVERSION, run.record)
@@ -229,43 +218,6 @@ def _write_records(run: Run, folder: Path) -> None:
     for name, content in eval_results_file(run).items():
         (folder / name).parent.mkdir(exist_ok=True)
         run_folder.write_yaml(folder / name, content)
-
-
-def copy_processor(source: Path, folder: Path) -> None:
-    """Take over the files of a tokenizer or processor, with its code as this package has it."""
-    for name in records.PROCESSOR_FILES:
-        if name == "tokenizer.json" and (source / name).is_file():
-            shutil.copyfile(source / name, folder / name)  # a vocabulary may well hold what looks like a path
-        elif (source / name).is_file():
-            run_folder.write_json(folder / name, records.without_paths(run_folder.read_json(source / name)))
-    copy_processor_code(folder)
-
-
-def copy_processor_code(folder: Path) -> None:
-    """Put the code of our processors beside the files that name them, and name it there and in the configuration."""
-    code = Path(models.__file__).parent
-    for name in records.PROCESSOR_FILES:
-        content = run_folder.read_json(folder / name) if (folder / name).is_file() else {}
-        ours = {
-            auto: where
-            for field, (auto, where) in PROCESSOR_CODE.items()
-            if content.get(field) == where.split(".")[1] or auto in content.get("auto_map", {})
-        }
-        for auto, value in content.get("auto_map", {}).items():
-            if value != ours.get(auto):
-                raise HfLongSeqError(
-                    f"{name} names code that is not this package's (auto_map: {auto} = {value!r}): remove it, or use "
-                    "push_to_hub of the model itself."
-                )
-        for where in ours.values():
-            module = code / f"{where.split('.')[0]}.py"
-            for path in (module, *map(Path, get_relative_import_files(module))):
-                shutil.copyfile(path, folder / path.name)
-        if ours:
-            run_folder.write_json(folder / name, {**content, "auto_map": ours})
-            config = run_folder.read_json(folder / "config.json")
-            config["auto_map"] = dict(sorted({**config.get("auto_map", {}), **ours}.items()))
-            run_folder.write_json(folder / "config.json", config)
 
 
 def _open(folder: Path, name: str):

@@ -20,15 +20,6 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned
 from hf_longseq.training import run_folder
 
-# Files of a tokenizer or processor, which belong to a model wherever it goes.
-PROCESSOR_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "feature_extractor_config.json",
-)
 CONVERSION = "conversion.json"
 ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
 # Fields that say where something lay on this machine, and nothing else.

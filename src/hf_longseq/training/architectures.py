@@ -182,8 +182,9 @@ def looking_back(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
 def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> "PreTrainedConfig":
     """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller."""
     from huggingface_hub.errors import StrictDataclassError
-    from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+
+    from hf_longseq.training.untrusted import read_config
 
     name = arch.removeprefix("hf:")
     source = weights_source(arch, pretrained) or name
@@ -203,7 +204,7 @@ def base_config(arch: str, pretrained: str | bool | None = None, revision: str |
         )
     else:
         with explained(f"the configuration of {source!r} cannot be read", OSError, ValueError, StrictDataclassError):
-            config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+            config = read_config(source, revision)
     if name in CONFIG_MAPPING_NAMES and config.model_type != name:
         raise HfLongSeqError(
             f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "

@@ -374,9 +374,13 @@ def check_safetensors(folder: str | os.PathLike) -> None:
 
 def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> Any:
     """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code."""
+    from hf_longseq.training.untrusted import read_config
+
     check_safetensors(folder)
     try:
-        return auto_class.from_pretrained(folder, **SAFELY, **options).eval()
+        return auto_class.from_pretrained(folder, config=read_config(folder), **SAFELY, **options).eval()
+    except HfLongSeqError:
+        raise
     except Exception as error:  # whatever a damaged or hostile configuration leads to
         reason = " ".join(str(error).split())
         if "ignore_mismatched_sizes" in reason:  # transformers names the tensors in a log of its own

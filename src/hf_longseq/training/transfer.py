@@ -26,12 +26,13 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as hf_logging
 
 from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.training.architectures import KNOWN, model_field_types
 from hf_longseq.training.run_folder import SAFELY, check_safetensors, read_resolved
+from hf_longseq.training.untrusted import read_config
 
 NEW_PREFIXES = ("classifier.",)
 DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.", "classifier.")
@@ -125,7 +126,7 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
 def config_of(checkpoint: str | os.PathLike, where: str) -> PreTrainedConfig:
     """The configuration of a checkpoint, which may be anybody's: without code that lies beside it."""
     with explained(f"{where} has a configuration that cannot be read", OSError, ValueError, StrictDataclassError):
-        return AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+        return read_config(checkpoint)
 
 
 def model_section(checkpoint: Path) -> dict[str, Any]:

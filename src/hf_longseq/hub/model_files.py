@@ -1,0 +1,131 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Model, configuration and processor of a published folder, written anew from the fields that this package knows.
+
+A run folder may be anybody's, and a field that transformers reads may name code anywhere in a file. So nothing is
+copied: a file is parsed, known fields are kept, and the rest stays behind. The code beside them is this package's.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from hf_longseq import models
+from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.training import run_folder
+
+PREPROCESSOR, TOKENIZER_CONFIG, TOKENIZER = "preprocessor_config.json", "tokenizer_config.json", "tokenizer.json"
+EXTRACTOR_FIELDS = (
+    "feature_size", "sampling_rate", "padding_value", "padding_side", "mean", "std", "peak", "max_length",
+    "return_attention_mask",
+)  # fmt: skip
+IMAGE_FIELDS = ("height", "width", "num_channels", "value_range", "fit", "return_tokens")
+# Of series or sounds, and of pictures: field that names the class, Auto class, the class, and what its file may say.
+PROCESSORS = (
+    ("feature_extractor_type", "AutoFeatureExtractor", models.LongSeqFeatureExtractor, EXTRACTOR_FIELDS),
+    ("image_processor_type", "AutoImageProcessor", models.LongSeqImageProcessor, IMAGE_FIELDS),
+)
+SPECIAL_TOKENS = (
+    "mask_token", "pad_token", "unk_token", "eos_token", "bos_token", "cls_token", "sep_token",
+)  # fmt: skip
+TOKENIZER_FIELDS = (
+    "model_max_length", "task_max_length", "clean_up_tokenization_spaces", "padding_side", "truncation_side",
+)  # fmt: skip
+NOT_OURS, RESTORE = "is no file of this package's", "restore it, or use push_to_hub of the model itself"
+DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
+
+
+def save_model(source: PreTrainedModel, folder: Path, state_dict: dict | None = None) -> None:
+    """Write weights (those of `state_dict`, where a file holds more than the model), code and configuration."""
+    source.save_pretrained(folder, state_dict=state_dict)
+    saved = run_folder.read_json(folder / "config.json")
+    _write_config(folder, {**known_fields(source.config, saved), "auto_map": dict(source.auto_map)})
+    path = folder / "generation_config.json"
+    if path.is_file():
+        known, saved = GenerationConfig().to_dict(), run_folder.read_json(path)
+        run_folder.write_json(path, {name: saved[name] for name in saved if name in known and is_plain(saved[name])})
+
+
+def known_fields(config: PreTrainedConfig, saved: dict[str, Any]) -> dict[str, Any]:
+    """Of a saved configuration the fields that its class declares, and of one within it likewise."""
+    names = {"model_type"} | {field.name for field in dataclasses.fields(config)}
+    kept = {name: value for name, value in saved.items() if name in names}
+    inner = {name: getattr(config, name, None) for name in config.sub_configs if name in kept}
+    return kept | {
+        name: known_fields(value, kept[name]) for name, value in inner.items() if isinstance(value, PreTrainedConfig)
+    }
+
+
+def _write_config(folder: Path, content: dict[str, Any]) -> None:
+    content["auto_map"] = dict(sorted(content["auto_map"].items()))
+    run_folder.write_json(folder / "config.json", dict(sorted(content.items())))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a text, a switch, nothing, or a list of these."""
+    items = value if isinstance(value, list) else [value]
+    return all(item is None or isinstance(item, (str, int, float)) for item in items)
+
+
+def save_processor(run: Path, folder: Path) -> None:
+    """Write the tokenizer or processor of a run into a folder with its model, if there is one.
+
+    Raises:
+        HfLongSeqError: If it is none of this package's, or names code of somebody else.
+    """
+    if (run / PREPROCESSOR).is_file():
+        _save_preprocessor(run / PREPROCESSOR, folder)
+    if (run / TOKENIZER_CONFIG).is_file():
+        _save_tokenizer(run, folder)
+
+
+def _save_preprocessor(path: Path, folder: Path) -> None:
+    content = run_folder.read_json(path)
+    with explained(f"{path} {NOT_OURS}", *DAMAGED, remedy=RESTORE):
+        field, auto, kind, known = PROCESSORS["image_processor_type" in content]
+        ours = {auto: f"{kind.__module__.split('.')[-1]}.{kind.__name__}"}
+        _refuse_other_code(path.name, content, ours)
+        if content[field] != kind.__name__:
+            raise ValueError(f"{field} is {content[field]!r}")
+        kind(**_plain_fields(content, known)).save_pretrained(folder)
+    config = run_folder.read_json(folder / "config.json")
+    _write_config(folder, {**config, "auto_map": {**config["auto_map"], **ours}})
+
+
+def _save_tokenizer(run: Path, folder: Path) -> None:
+    """Write a tokenizer with its special tokens; one that our models need has no chat template and no code."""
+    content = run_folder.read_json(run / TOKENIZER_CONFIG)
+    with explained(f"{run / TOKENIZER_CONFIG} {NOT_OURS}", *DAMAGED, remedy=RESTORE):
+        _refuse_other_code(TOKENIZER_CONFIG, content, {})
+        tokens = {name: content[name] for name in SPECIAL_TOKENS if content.get(name) is not None}
+        texts = {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
+        fields = _plain_fields({**content, **texts}, [*TOKENIZER_FIELDS, *texts])
+    # the library in Rust raises this very class
+    with explained(f"{run / TOKENIZER} holds no tokenizer", Exception, remedy="restore it"):
+        tokenizer = Tokenizer.from_str((run / TOKENIZER).read_text(encoding="utf-8"))
+        names = ["input_ids", "attention_mask"]
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=names, **fields).save_pretrained(folder)
+
+
+def _refuse_other_code(name: str, content: dict[str, Any], ours: dict[str, str]) -> None:
+    named = content.get("auto_map", {})
+    pairs = named.items() if isinstance(named, dict) else [("", named)]
+    for auto, value in pairs:
+        if ours.get(auto) != value:
+            where = f"{auto} = {value!r}" if auto else repr(value)
+            raise HfLongSeqError(
+                f"{name} names code that is not this package's (auto_map: {where}): remove it, or use push_to_hub of "
+                "the model itself."
+            )
+
+
+def _plain_fields(content: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    fields = {name: content[name] for name in names if name in content}
+    for name, value in fields.items():
+        if not is_plain(value):
+            raise ValueError(f"{name} is {value!r}")
+    return fields
