@@ -18,6 +18,7 @@ COMMANDS = {
     "finetune": "train a classifier from a pretrained checkpoint, or from scratch",
     "evaluate": "score a finished run on a split",
     "predict": "classify examples of a split or of a file",
+    "baselines": "linear models on counts, spectra and random kernels, in seconds",
     "publish": "put a finished run on the Hugging Face Hub",
     "convert": "open a checkpoint of the official code as one of ours",
     "report": "tables and pictures of comparisons, as Markdown, LaTeX, JSON and one page of HTML",

@@ -1,0 +1,387 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Baselines that take seconds: linear models on counts, spectra or random kernels, with scikit-learn.
+
+    splits, spec = load_task("gene-starts", length=128)
+    fit_baselines(splits["train"].select(range(100)), splits["test"], spec)
+
+Each baseline is a fixed way to features and a ridge whose penalty leave-one-out cross-validation chooses on the very
+labels that it is given. A network that stays below one of them has not earned its place.
+
+Axes: B examples, L length, C channels, F features, P positions.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hf_longseq.data import byte_text
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.metrics import load_metric, spans
+from hf_longseq.models.longseq_losses import IGNORE_INDEX
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from hf_longseq.data.task import TaskSpec
+
+PENALTIES = 10.0 ** np.arange(-3, 8)
+# a ridge on more rows, or on more positions, gains little and takes minutes
+MOST_ROWS, MOST_POSITIONS = 20_000, 50_000
+MOST_FEATURES = 4096
+QUARTERS = 4
+# alphabets up to this size (DNA with N and special ids) are read in frames of three
+SMALL_ALPHABET = 12
+# how far a position's features look to either side
+NEAR, FAR, FRAME_REACH = 4, 32, 48
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline's test score.
+
+    Attributes:
+        name: What it is, as a table says it.
+        scores: Metrics of the test split, by name.
+        labels: Labelled rows that it was fitted on.
+        seconds: Seconds for features, fit and prediction.
+    """
+
+    name: str
+    scores: dict[str, float]
+    labels: int
+    seconds: float
+
+
+def fit_baselines(train: "Dataset", test: "Dataset", spec: "TaskSpec", *, seed: int = 0) -> list[Baseline]:
+    """Fit every baseline that suits the task on the labelled rows of `train`, and score it on `test`.
+
+    Args:
+        train: Labelled rows, all of which are used: the penalty is chosen among them by leave-one-out.
+        test: Rows to score.
+        spec: What the rows hold.
+        seed: Seed of the rows and positions that are kept where there are more than a ridge needs.
+
+    Returns:
+        One `Baseline` per way to features, `majority` first.
+
+    Raises:
+        HfLongSeqError: If scikit-learn is missing, or the task has nothing to predict.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> from hf_longseq.data.task import TaskSpec
+        >>> spec = TaskSpec("toy", "tokens", max_length=4, vocab_size=4, labels=("left", "right"))
+        >>> rows = Dataset.from_dict({"input_ids": [[1, 1, 2, 2], [2, 2, 1, 1]] * 8, "labels": [0, 1] * 8})
+        >>> {one.name: one.scores["accuracy"] for one in fit_baselines(rows, rows, spec)}["counts by quarter"]
+        1.0
+    """
+    if spec.problem_type is None:
+        raise HfLongSeqError(f"task {spec.name!r} has no labels, so nothing can be fitted: name a column of labels.")
+    try:
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise HfLongSeqError("baselines need scikit-learn: run `pip install scikit-learn`.") from error
+    if len(train) > MOST_ROWS:
+        train = train.select(np.sort(np.random.RandomState(seed).permutation(len(train))[:MOST_ROWS]))
+    parts = _per_position if spec.per_position else _per_sequence
+    return parts(train, test, spec, seed)
+
+
+def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> list[Baseline]:
+    sequences = [_inputs(rows, spec) for rows in (train, test)]
+    targets, truth = (np.asarray(rows["labels"][:]) for rows in (train, test))
+    found = []
+    for name, features in {"majority": None, **_sequence_features(spec, seed)}.items():
+        began = time.perf_counter()
+        x_train, x_test = np.zeros((len(train), 0)), np.zeros((len(test), 1))
+        if features is not None:
+            x_train = features.fit_transform(sequences[0])
+            x_test = features.transform(sequences[1])
+        guess = _fit(x_train, targets, spec).predict(x_test)
+        scores = _sequence_scores(guess, truth, spec)
+        found.append(Baseline(name, scores, len(train), time.perf_counter() - began))
+    return found
+
+
+def _per_position(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> list[Baseline]:
+    """Every position of a row is an example, seen through windows around it."""
+    (inputs, labels), (test_inputs, test_labels) = ((_inputs(rows, spec), _labels(rows)) for rows in (train, test))
+    ways: dict[str, Callable | None] = {"majority": None, "symbols around a position": around(spec)}
+    if spec.modality == "tokens" and (spec.vocab_size or 0) <= SMALL_ALPHABET:
+        ways["3-mers in frame, around a position"] = frames_around(inputs)
+    places = np.concatenate(
+        [np.stack([np.full(len(one), row), np.arange(len(one))]).T for row, one in enumerate(labels)]
+    )
+    places = places[[(labels[row][place] != IGNORE_INDEX).all() for row, place in places]]
+    places = places[np.random.RandomState(seed).permutation(len(places))[:MOST_POSITIONS]]
+    found = []
+    for name, way in ways.items():
+        began = time.perf_counter()
+        x_PF, y = [], []
+        for row, places_P in ((row, places[places[:, 0] == row, 1]) for row in np.unique(places[:, 0])):
+            x_PF.append(np.zeros((len(places_P), 0)) if way is None else way(inputs[row])[places_P])
+            y.append(labels[row][places_P])
+        model = _fit(np.concatenate(x_PF), np.concatenate(y), spec)
+        guesses = [model.predict(np.zeros((len(one), 1)) if way is None else way(one)) for one in test_inputs]
+        scores = _position_scores(guesses, test_labels, spec)
+        found.append(Baseline(name, scores, len(train), time.perf_counter() - began))
+    return found
+
+
+def _labels(rows: "Dataset") -> list[np.ndarray]:
+    """The labels of every position of each row: (L,) or (L, labels)."""
+    return [np.asarray(one) for one in rows["labels"][:]]
+
+
+def _inputs(rows: "Dataset", spec: "TaskSpec") -> list[Any]:
+    """The inputs of a split: ids (L,), pairs of them, or values (L, C) in float32."""
+    if spec.modality == "values":
+        return [np.asarray(row, np.float32).reshape(len(row), -1) for row in rows["input_values"][:]]
+    ids = [np.asarray(row, np.int64) for row in rows["input_ids"][:]]
+    if spec.pair:
+        return list(zip(ids, (np.asarray(row, np.int64) for row in rows["input_ids_2"][:]), strict=True))
+    return ids
+
+
+def _sequence_features(spec: "TaskSpec", seed: int) -> dict[str, Any]:
+    """The ways to features that suit a task: an object with `fit_transform` and `transform` each."""
+    if spec.modality == "values":
+        ways = {"log spectra": Each(log_spectrum), "random kernels": RandomKernels(seed)}
+        return {"values as they are": Each(_flat_values(spec))} | ways if spec.image_shape else ways
+    small = (spec.vocab_size or 0) <= SMALL_ALPHABET
+    longest = 4 if small else 2 if byte_text.is_read_by(spec) else 1
+    ways = {
+        f"counts of {longest}-mers" if longest > 1 else "counts of symbols": Counts(longest),
+        "counts by quarter": Counts(longest, QUARTERS),
+    }
+    if small:
+        ways["3-mers in frame, by quarter"] = Counts(3, QUARTERS, in_frame=True)
+    if byte_text.is_read_by(spec):
+        ways["counts of words"] = Counts(1, words=True)
+    return {name: Pair(way) for name, way in ways.items()} if spec.pair else ways
+
+
+@dataclass
+class Each:
+    """The same function of every sequence; nothing is fitted."""
+
+    function: Callable[[np.ndarray], np.ndarray]
+
+    def transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack([self.function(one) for one in sequences])
+
+    fit_transform = transform
+
+
+@dataclass
+class Counts:
+    """How often each run of up to `longest` symbols (or each word) comes in each part of a sequence, as logarithms.
+
+    The runs that the training rows hold most often are counted, at most `MOST_FEATURES` of them.
+    """
+
+    longest: int
+    parts: int = 1
+    in_frame: bool = False
+    words: bool = False
+    columns: dict[Any, int] = field(default_factory=dict)
+
+    def fit_transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        from collections import Counter
+
+        counted = Counter(itertools.chain.from_iterable(map(self.runs, sequences)))
+        self.columns = {run: column for column, (run, _) in enumerate(counted.most_common(MOST_FEATURES))}
+        return self.transform(sequences)
+
+    def transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        counts_BF = np.zeros((len(sequences), len(self.columns)), np.float32)
+        for row_F, sequence in zip(counts_BF, sequences, strict=True):
+            found = [self.columns[run] for run in self.runs(sequence) if run in self.columns]
+            np.add.at(row_F, found, 1)
+        return np.log1p(counts_BF)
+
+    def runs(self, ids_L: np.ndarray) -> list[Any]:
+        """The runs of a sequence, each with the part that it begins in."""
+        if self.words:
+            return byte_text.decode(ids_L).lower().split()
+        if self.in_frame:  # of the middle
+            starts = range(len(ids_L) // 2 % self.longest, len(ids_L) - self.longest + 1, self.longest)
+            return [(self._part(start, ids_L), *ids_L[start : start + self.longest].tolist()) for start in starts]
+        ids, part = ids_L.tolist(), [self._part(start, ids_L) for start in range(len(ids_L))]
+        return [
+            (part[start], *ids[start : start + length])
+            for length in range(1, self.longest + 1)
+            for start in range(len(ids) - length + 1)
+        ]
+
+    def _part(self, start: int, ids_L: np.ndarray) -> int:
+        return start * self.parts // len(ids_L)
+
+
+@dataclass
+class Pair:
+    """Features of two documents: those of each, and how far they are apart."""
+
+    way: Counts
+
+    def fit_transform(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        self.way.fit_transform([one for pair in pairs for one in pair])
+        return self.transform(pairs)
+
+    def transform(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        first, second = (self.way.transform(column) for column in zip(*pairs, strict=True))
+        return np.concatenate([first, second, np.abs(first - second)], axis=1)
+
+
+def log_spectrum(values_LC: np.ndarray, bands: int = 32) -> np.ndarray:
+    """Mean log power of `bands` frequencies in each channel, by Welch's method, and each channel's mean: (F,)."""
+    from scipy.signal import welch
+
+    window = 2 * bands
+    padded_LC = np.pad(values_LC, ((0, max(0, window - len(values_LC))), (0, 0)))
+    _, power_FC = welch(padded_LC, nperseg=window, axis=0)
+    return np.concatenate([np.log(power_FC + 1e-9).ravel(), values_LC.mean(axis=0)]).astype(np.float32)
+
+
+def _flat_values(spec: "TaskSpec") -> Callable[[np.ndarray], np.ndarray]:
+    """The values themselves, every k-th of them where there are more than `MOST_FEATURES`."""
+    step = math.ceil(spec.max_length * (spec.num_channels or 1) / MOST_FEATURES)
+    return lambda values_LC: values_LC.ravel()[::step]
+
+
+@dataclass
+class RandomKernels:
+    """MiniRocket (Dempster, Schmidt, Webb, KDD 2021): 84 fixed kernels of nine taps at several dilations.
+
+    A feature is the share of positions at which a kernel's response exceeds a bias, and biases are quantiles of the
+    responses of training rows. Sequences of other lengths are stretched to the longest of training.
+    """
+
+    seed: int
+    features: int = 2048
+    length: int = 0
+    dilations: tuple[int, ...] = ()
+    biases: list[np.ndarray] = field(default_factory=list)
+    chosen: list[np.ndarray] = field(default_factory=list)
+
+    def fit_transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        random = np.random.RandomState(self.seed)
+        self.length = max(9, *map(len, sequences))
+        most = int(np.log2(max(1, (self.length - 1) // 8))) + 1
+        self.dilations = tuple(2**power for power in range(most))
+        quantiles = max(1, self.features // (84 * most))
+        sample = [sequences[row] for row in random.permutation(len(sequences))[: 4 * quantiles]]
+        channels = sequences[0].shape[1]
+        for dilation in self.dilations:
+            self.chosen.append(random.rand(84, channels) < max(0.5, 1 / channels))
+            self.chosen[-1][np.arange(84), random.randint(channels, size=84)] = True
+            response_BKL = self._responses(sample, dilation, self.chosen[-1])
+            flat_KN = response_BKL.transpose(1, 0, 2).reshape(84, -1)
+            places = (np.arange(quantiles) + 0.5) / quantiles
+            self.biases.append(np.quantile(flat_KN, places, axis=1).T)  # (84, quantiles)
+        return self.transform(sequences)
+
+    def transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        rows = []
+        for start in range(0, len(sequences), 64):
+            batch, parts = sequences[start : start + 64], []
+            for dilation, bias_KQ, channels in zip(self.dilations, self.biases, self.chosen, strict=True):
+                response_BKL = self._responses(batch, dilation, channels)
+                parts += [(response_BKL > bias_KQ[:, quantile, None]).mean(-1) for quantile in range(bias_KQ.shape[1])]
+            rows.append(np.concatenate(parts, axis=1, dtype=np.float32))
+        return np.concatenate(rows)
+
+    def _responses(self, sequences: Sequence[np.ndarray], dilation: int, channels_KC: np.ndarray) -> np.ndarray:
+        """Responses at every position, (B, 84, L): six taps of -1 and three of 2, summed over a kernel's channels."""
+        import torch
+
+        places = np.linspace(0, 1, self.length)
+        stretched = [
+            np.stack([np.interp(places, np.linspace(0, 1, len(one)), column) for column in one.T]) for one in sequences
+        ]
+        values_BCL = torch.from_numpy(np.stack(stretched).astype(np.float32))
+        taps_K9 = torch.full((84, 9), -1.0)
+        for kernel, three in enumerate(itertools.combinations(range(9), 3)):
+            taps_K9[kernel, list(three)] = 2.0
+        weight_KC9 = taps_K9[:, None] * torch.from_numpy(channels_KC)[:, :, None]
+        with torch.no_grad():
+            return torch.conv1d(values_BCL, weight_KC9, padding=4 * dilation, dilation=dilation).numpy()
+
+
+def around(spec: "TaskSpec") -> Callable[[np.ndarray], np.ndarray]:
+    """What stands at each of the `NEAR` places on either side, and the means over `FAR` places before and after."""
+
+    def features(one: np.ndarray) -> np.ndarray:
+        if spec.modality == "tokens":
+            kinds = min(spec.vocab_size or 1, 64)
+            one = np.eye(kinds, dtype=np.float32)[one % kinds]
+        padded = np.pad(one, ((FAR, FAR), (0, 0)))
+        near = [padded[FAR + shift : FAR + shift + len(one)] for shift in range(-NEAR, NEAR + 1)]
+        sums = np.concatenate([np.zeros((1, one.shape[1])), padded.cumsum(axis=0, dtype=np.float64)])
+        before, here, after = (sums[FAR * part :][: len(one)] for part in range(3))
+        return np.concatenate([*near, (here - before) / FAR, (after - here) / FAR], axis=1, dtype=np.float32)
+
+    return features
+
+
+def frames_around(inputs: Sequence[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """How often each run of three symbols comes within `FRAME_REACH` of a position, in each of the three frames."""
+    symbols, counts = np.unique(np.concatenate(list(inputs)), return_counts=True)
+    symbols = np.sort(symbols[np.argsort(-counts)][:4])  # the bases
+
+    def features(ids_L: np.ndarray) -> np.ndarray:
+        length, index_L = len(ids_L), np.searchsorted(symbols, ids_L).clip(max=len(symbols) - 1)
+        padded = np.append(index_L, [0, 0])
+        codes_L = padded[:-2] * 16 + padded[1:-1] * 4 + padded[2:]
+        hits = np.zeros((length, 3, 64), np.float32)
+        hits[np.arange(length), np.arange(length) % 3, codes_L] = 1
+        sums = np.concatenate([np.zeros((1, 3, 64), np.float32), hits.cumsum(axis=0)])
+        places = np.arange(length)
+        window = sums[(places + FRAME_REACH).clip(max=length)] - sums[(places - FRAME_REACH).clip(min=0)]
+        # the frame counts from the position itself, not from the start of the sequence
+        frames = (places[:, None] + np.arange(3)) % 3
+        return window[places[:, None], frames].reshape(length, -1)
+
+    return features
+
+
+def _fit(x_BF: np.ndarray, y: np.ndarray, spec: "TaskSpec") -> Any:
+    """A ridge on standardised features, or the most frequent class (the mean) where there are no features."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    classes = spec.problem_type != "regression"
+    if not x_BF.size:
+        model: Any = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
+        return model.fit(np.zeros((len(y), 1)), y)
+    return make_pipeline(StandardScaler(), RidgeClassifierCV(PENALTIES) if classes else RidgeCV(PENALTIES)).fit(
+        x_BF, y
+    )
+
+
+def _sequence_scores(guess: np.ndarray, truth: np.ndarray, spec: "TaskSpec") -> dict[str, float]:
+    metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(spec.problem_type or "", "accuracy")
+    return load_metric(metric).compute(predictions=guess.reshape(truth.shape), references=truth)
+
+
+def _position_scores(guesses: list[np.ndarray], truths: list[np.ndarray], spec: "TaskSpec") -> dict[str, float]:
+    """Scores over the scored positions of a split, and of spans where the labels are classes."""
+    pairs = [(guess.reshape(truth.shape), truth) for guess, truth in zip(guesses, truths, strict=True)]
+    kept = [(truth != IGNORE_INDEX).reshape(len(truth), -1).all(axis=1) for truth in truths]
+    pairs = [(guess[here], truth[here]) for (guess, truth), here in zip(pairs, kept, strict=True)]
+    guess, truth = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    if spec.problem_type != "single_label_classification":
+        return _sequence_scores(guess, truth, spec)
+    confusion_KK = np.zeros((len(spec.labels),) * 2)
+    np.add.at(confusion_KK, (truth, guess), 1)
+    tags = spans.Tags.of(spec.labels)
+    counted = np.sum([spans.count_spans(*pair, tags) for pair in pairs], axis=0)
+    return spans.position_scores(confusion_KK, spec.labels) | spans.span_scores(counted)
