@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from hf_longseq.comparison.dataframe import read_results
-from hf_longseq.comparison.statistics import arm_means, difference, gains, holm
+from hf_longseq.comparison.statistics import arm_means, difference, equivalence, gains, holm
 from results_folders import fair, folder_of, row
 
 
@@ -57,6 +57,7 @@ def test_holm_multiplies_the_smallest_most():
 
 
 HIGH, LOW, NEAR = [0.8, 0.81, 0.82, 0.8, 0.79], [0.6, 0.62, 0.61, 0.6, 0.63], [0.61, 0.61, 0.6, 0.62, 0.62]
+WIDE = [0.66, 0.58, 0.64, 0.56, 0.66]
 CEILING = [0.97, 0.98, 0.97, 0.96, 0.97]
 
 
@@ -64,8 +65,9 @@ CEILING = [0.97, 0.98, 0.97, 0.96, 0.97]
     "rows, verdict, reason",
     [
         (fair(HIGH, LOW), "shown", ""),
-        (fair(NEAR, LOW), "not shown", ""),
-        (fair(LOW, HIGH), "not shown", ""),
+        (fair(NEAR, LOW), "no gain", ""),
+        (fair(LOW, HIGH), "no gain", ""),
+        (fair(WIDE, LOW), "open", "interval too wide"),
         (fair(CEILING[::-1], CEILING), "open", "at its ceiling"),
         (fair(HIGH[:4], LOW[:4]), "open", "4 seeds"),
         (fair([value + 0.1 for value in LOW], LOW), "open", "no spread over the seeds"),
@@ -88,18 +90,43 @@ def test_an_arm_stands_against_the_partners_that_it_names(tmp_path):
         tmp_path, [*(row(init=init) for init in inits), row(init="spt-causal@direction=one", values=HIGH[2:], **one)]
     )
     assert list(found["against"]) == ["scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops"]
-    assert found["p_holm"].ge(found["p"]).all()
+    tied = found[found["against"] != "scratch@direction=one"]
+    assert tied["p_holm"].ge(tied["p"]).all()
 
 
-def test_the_correction_counts_every_comparison_of_the_page(tmp_path):
+def test_the_correction_counts_the_gains_over_equal_budget_alone(tmp_path):
     rows = [*fair(HIGH, LOW), *fair(HIGH, LOW, arch="dlr")]
     found = gains_of(tmp_path, rows)
-    assert len(found) == 4 and found["p_holm"].min() == pytest.approx(4 * found["p"].min())
+    tied = found[found["against"] == "scratch-tied"]
+    assert (len(found), len(tied)) == (4, 2) and found["p_holm"].count() == 2
+    assert tied["p_holm"].min() == pytest.approx(2 * tied["p"].min())
+
+
+SLIGHT = [0.61, 0.65, 0.62, 0.64, 0.65]  # p 0.03, and one of many
 
 
 def test_a_gain_that_the_correction_takes_back_is_open(tmp_path):
-    slight = [0.61, 0.65, 0.62, 0.64, 0.65]  # p 0.03, and one of many
-    rows = [line for arch in ("s4", "dlr", "lru", "s5") for line in fair(slight, LOW, arch=arch)]
+    rows = [line for arch in ("s4", "dlr", "lru", "s5") for line in fair(SLIGHT, LOW, arch=arch)]
     last = gains_of(tmp_path, rows).iloc[-1]
     assert last["p"] < 0.05 < last["p_holm"]
     assert (last["verdict"], last["reason"]) == ("open", "p >= 0.05, corrected")
+
+
+def test_a_claim_of_the_plan_is_a_family_with_a_margin_of_its_own(tmp_path):
+    """Its gain is tested alone, while those of the folders that no claim names share their correction."""
+    (tmp_path / "plan.yaml").write_text("claims: {first: {margin: 6, gains: {planned: [spt-masked]}}}")
+    rows = [line for arch in ("s4", "dlr", "lru") for line in fair(SLIGHT, LOW, arch=arch)]
+    folders = [folder_of(tmp_path / "planned", fair(SLIGHT, LOW), name="a"), folder_of(tmp_path / "other", rows)]
+    found = gains(arm_means(read_results(folders).scores)).dropna(subset="p_holm")
+    assert list(found["family"]) == ["first", *["explored"] * 3]
+    assert list(found["margin"]) == [0.06, 0.02, 0.02, 0.02]
+    assert list(found["verdict"]) == ["shown", "open", "open", "open"]
+
+
+def test_arms_are_level_within_a_margin_if_both_one_sided_tests_say_so():
+    near, same = [0.80, 0.81, 0.79, 0.80, 0.80], [0.80, 0.80, 0.80, 0.81, 0.79]
+    assert equivalence(arm_of(near), arm_of(same), 0.02) < 0.01 < 0.4 < equivalence(arm_of(near), arm_of(same), 0.0)
+    assert equivalence(arm_of(near), arm_of(same, seeds=[5, 6, 7, 8, 9]), 0.02) < 0.01
+    assert equivalence(arm_of([value + 0.05 for value in near]), arm_of(same), 0.02) > 0.9
+    # differences 0, 0.01, -0.01, -0.01, 0.01: mean 0, standard error 0.00447, t(4) = 0.02 / 0.00447
+    assert equivalence(arm_of(near), arm_of(same), 0.02) == pytest.approx(0.00549, abs=1e-4)

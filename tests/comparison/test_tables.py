@@ -49,7 +49,7 @@ def test_a_row_per_architecture_and_number_of_labels(tmp_path):
     assert first["gain"].startswith("−19.2\n−") and second["gain"].startswith("+19.2\n+")
     assert second["masked"] == "80.4 ± 1.1\n79.0 to 81.8" and first["causal"] == "–"
     assert table.colours == ["loss", "gain", ""] and table.bold == ["masked", "masked", ""]
-    assert list(table.cells["verdict"]) == ["not shown", "shown", "–"]
+    assert list(table.cells["verdict"]) == ["no gain", "shown", "–"]
 
 
 def test_the_arm_of_the_gain_is_chosen_by_validation(tmp_path):

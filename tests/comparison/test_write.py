@@ -32,7 +32,7 @@ def test_a_task_is_a_section_with_its_table_and_the_correction_stands_beside_the
     text = (tmp_path / "out" / "report.md").read_text()
     assert text.startswith("# What self-pretraining gains\n") and "## listops\n" in text and "## bidmc-hr\n" in text
     assert "| S4<br>1,000 labels | 31.2 ± 1.3<br>" in text and "| **80.4 ± 1.1**<br>79.0 to 81.8 | +19.2<br>" in text
-    assert "| p | p, corrected |" in text and "2 comparisons: 2 with p < 0.05, 2 after Holm's correction" in text
+    assert "| p | p, corrected |" in text and "explored (1: 1 with p < 0.05, 1 after" in text
     assert "1.450 ± 0.071" in text and "test rmse, beats (smaller is better)" in text and "report a b" in text
     tables = (tmp_path / "out" / "report.tex").read_text()
     for columns, body in re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\bottomrule", tables, flags=re.S):

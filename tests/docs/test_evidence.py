@@ -1,8 +1,12 @@
-"""Every kept comparison has its line in results/README.md, with its command."""
+"""Every kept comparison has its line in results/README.md, with its command, and its place in the plan."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
+
+import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "evidence.sh"
@@ -14,6 +18,34 @@ def test_the_readme_of_results_names_the_command_of_every_kept_comparison():
     assert len(set(named)) == len(named) and set(named) <= set(written)
     kept = {path.parent.name for path in (ROOT / "results").glob("*/results.json")}
     assert len(named) == len(kept), "every kept comparison has its command"
+
+
+KEPT = sorted(path.parent for path in (ROOT / "results").glob("*/results.json"))
+
+
+@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
+def test_every_kept_comparison_was_planned_before_its_runs_or_is_marked_explored(folder):
+    """The commit that a folder's runs recorded holds the plan with the folder in it, or no plan at all."""
+    plan = yaml.safe_load((ROOT / "results" / "plan.yaml").read_text(encoding="utf-8"))
+    assert (folder.name in plan["planned"]) != (folder.name in plan["explored"])
+    commit = json.loads((folder / "results.json").read_text(encoding="utf-8"))["environment"]["commit"].split("-")[0]
+    if subprocess.run(["git", "cat-file", "-e", commit], cwd=ROOT, capture_output=True).returncode:
+        pytest.skip("the commit of the runs is not in this copy of the repository")
+    shown = subprocess.run(["git", "show", f"{commit}:results/plan.yaml"], cwd=ROOT, capture_output=True, text=True)
+    then = yaml.safe_load(shown.stdout) or {"planned": {}}
+    assert (folder.name in then["planned"]) == (folder.name in plan["planned"])
+    if folder.name in plan["planned"]:
+        claim = plan["planned"][folder.name]["claim"]
+        assert then["planned"][folder.name] == plan["planned"][folder.name], "the plan is that of before the runs"
+        assert then["claims"][claim] == plan["claims"][claim], "so is its family"
+
+
+def test_the_families_of_the_plan_are_those_of_its_folders():
+    plan = yaml.safe_load((ROOT / "results" / "plan.yaml").read_text(encoding="utf-8"))
+    for name, entry in plan["planned"].items():
+        assert entry["claim"] in plan["claims"] and name in plan["claims"][entry["claim"]]["gains"]
+        assert not set(entry["seeds"]) & set(entry["tuning_seeds"])
+    assert not {folder for claim in plan["claims"].values() for folder in claim["gains"]} & set(plan["explored"])
 
 
 def test_a_wrong_name_is_answered_with_the_names():

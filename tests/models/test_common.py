@@ -280,6 +280,22 @@ def test_half_precision_keeps_state_space_parameters_in_float32(variant, tmp_pat
         torch.testing.assert_close(half(**batch).logits.float(), model(**batch).logits, atol=0.1, rtol=0.1)
 
 
+@directions
+@variants
+def test_a_float64_model_computes_in_float64_from_the_input_to_the_loss(variant, bidirectional):
+    model = make_model(variant, "ForSequenceClassification", bidirectional=bidirectional, num_labels=3).double()
+    x, way = torch.randn(2, 3, 11, 16, dtype=torch.float64)
+
+    def loss(step):
+        return model(inputs_embeds=x + step * way, labels=torch.arange(3)).loss
+
+    step = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(loss(step), step)
+    with torch.no_grad():  # a float32 number anywhere on the way would leave two digits of this difference
+        difference = (loss(1e-5) - loss(-1e-5)) / 2e-5
+    torch.testing.assert_close(difference, slope, rtol=1e-6, atol=1e-9)
+
+
 @variants
 def test_autocast_is_close_to_full_precision(variant):
     model = make_model(variant, "ForMaskedLM", bidirectional=True)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from huggingface_hub.errors import StrictDataclassClassValidationError
 
 from golden_files import relative_error
@@ -10,6 +11,9 @@ from hf_longseq.models.configuration_s4 import S4Config
 from hf_longseq.models.modeling_dlr import DLRMixer
 from hf_longseq.models.modeling_s4 import S4Mixer
 from hf_longseq.models.ssm_cache import RecurrentCache
+from hf_longseq.models.ssm_plan import METHODS, forced
+from hf_longseq.models.ssm_reference import dense_system
+from plain_recurrence import bidirectional_recurrence
 
 KINDS = {
     "dplr": (S4Config, S4Mixer, {"kernel": "dplr"}),
@@ -28,6 +32,55 @@ def make_mixer(kind, bidirectional=False):
     mixer = mixer_class(config, 0)
     mixer.reset_parameters()
     return mixer, config
+
+
+def reference(mixer, u_BLH):
+    """The mixer in float64 position by position, from its own parameters."""
+    channels = u_BLH.shape[-1]
+    if isinstance(mixer, DLRMixer):
+        modes = torch.exp(torch.complex(-mixer.mode_decay_root.square(), mixer.mode_frequency))
+        step_HNN = torch.diag_embed(modes).expand(channels, -1, -1)
+        drive_HN = torch.ones_like(modes).expand(channels, -1)
+        c_DHN = torch.view_as_complex(mixer.mode_weight_W)
+    else:
+        copies = channels // len(mixer.A_imag)
+        w_Hn = torch.complex(-mixer.log_neg_A_real.exp(), mixer.A_imag).repeat(copies, 1)
+        b_Hn = torch.view_as_complex(mixer.input_B).repeat(copies, 1)
+        low_rank = mixer.low_rank_P
+        p_Hn = None if low_rank is None else torch.view_as_complex(low_rank).repeat(copies, 1)
+        step_HNN, drive_HN = dense_system(mixer.log_dt, w_Hn, b_Hn, p_Hn)
+        c_DHn = torch.view_as_complex(mixer.output_C)
+        c_DHN = torch.cat((c_DHn, c_DHn.conj()), -1)
+    u_HBL = u_BLH.permute(2, 0, 1)
+    y_HBL = bidirectional_recurrence(step_HNN, drive_HN, c_DHN, u_HBL) + mixer.skip_D[:, None, None] * u_HBL
+    return F.glu(mixer.output_projection(F.gelu(y_HBL).permute(1, 2, 0)), dim=-1)
+
+
+@kinds
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_float64_mixer_agrees_with_a_float64_reference(kind, method, bidirectional):
+    mixer = make_mixer(kind, bidirectional)[0].double()
+    u = torch.randn(2, 150, 8, dtype=torch.float64, requires_grad=True)
+    leaves, weight = [u, *mixer.parameters()], torch.randn(2, 150, 8, dtype=torch.float64)
+    expected = reference(mixer, u)
+    wanted = torch.autograd.grad((expected * weight).sum(), leaves)
+    with forced(method):
+        y = mixer(u)[0]
+        gradients = torch.autograd.grad((y * weight).sum(), leaves)
+    assert y.dtype == torch.float64 and relative_error(y, expected) < 1e-12
+    for leaf, found, grad in zip(leaves, gradients, wanted, strict=True):
+        assert relative_error(found, grad) < 1e-10, leaf.shape
+
+
+@kinds
+@torch.no_grad()
+def test_float64_steps_agree_with_a_float64_reference(kind):
+    mixer, config = make_mixer(kind)
+    mixer, cache = mixer.double(), RecurrentCache(config)
+    u = torch.randn(2, 40, 8, dtype=torch.float64)
+    pieces = [mixer(piece, past_key_values=cache)[0] for piece in (u[:, :20], *u[:, 20:].split(1, dim=1))]
+    assert relative_error(torch.cat(pieces, 1), reference(mixer, u)) < 1e-12
 
 
 @kinds

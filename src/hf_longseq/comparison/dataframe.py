@@ -20,7 +20,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned
 from hf_longseq.metrics import METRICS
 from hf_longseq.training.recipe import architectures_of
-from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved
+from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved, read_yaml
 
 CURVES = "curves.json"
 # one arm of one comparison; `name` is the task, or the name that a results folder gives itself
@@ -31,6 +31,8 @@ COUNTS = [
 ]  # fmt: skip
 # what all seeds of an arm have in common, whichever folders hold them
 SAME = ("setting", "test_examples", "pretrain_examples", "pretrain_steps", "finetune_steps", "num_parameters")
+# The plan beside kept folders. Gains that no claim of it holds are of one family, with a margin in hundredths.
+PLANNED, EXPLORED, MARGIN = "plan.yaml", "explored", 2
 # options of a task's loader that make it another task than the paper's
 SIZES = {"min_length", "max_length", "max_depth", "max_args", "size", "contour_length"}
 
@@ -129,7 +131,11 @@ def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
     curves = read_json(folder / CURVES) if (folder / CURVES).is_file() else curves_of(folder, results)
     labels = {(row["arch"], row.get("fraction")): row["train_examples"] for row in results["rows"]}
     resized = bool(SIZES & set(settings.get("data") or {}))
-    scores = [one | {"resized": resized} | score for row in results["rows"] for score in _scores(row)]
+    claims = _claims(folder.parent / PLANNED)
+    scores = [
+        one | {"resized": resized} | score | _family(claims, folder.name, score["init"], known)
+        for row in results["rows"] for score in _scores(row)
+    ]  # fmt: skip
     try:
         points = [point | {"name": one["name"]} for point in _points(results["rows"], curves)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -148,6 +154,19 @@ def _read(folder: Path, name: str | None) -> tuple[list[dict], ...]:
     command = results.get("command") or _command(settings)
     said = {"note": str(results["note"]) if results.get("note") else None, "command": command}
     return scores, points, tried, failed, [one | said | {"environment": results.get("environment") or {}}]
+
+
+def _claims(plan: Path) -> dict[str, Any]:
+    claims = ((read_yaml(plan) if plan.is_file() else None) or {}).get("claims") or {}
+    if not all(isinstance(claim.get("gains"), dict) for claim in claims.values()):
+        raise HfLongSeqError(f"{plan} has a claim without gains: name its arms by folder, gains: {{FOLDER: [ARM]}}.")
+    return claims
+
+
+def _family(claims: dict[str, Any], folder: str, init: str, scaled: bool) -> dict[str, Any]:
+    """The family of an arm's gains and its margin; an error has no scale, and no margin."""
+    name = next((name for name, claim in claims.items() if init in claim["gains"].get(folder, ())), EXPLORED)
+    return {"family": name, "margin": claims.get(name, {}).get("margin", MARGIN) / 100 if scaled else 0.0}
 
 
 def _check(row: Any, folder: Path) -> None:

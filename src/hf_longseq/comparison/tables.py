@@ -124,8 +124,7 @@ def gains_table(name: str, gains: pd.DataFrame) -> Table:
         }
         for _, row in mine.iterrows()
     ]
-    tests = gains["p"].count() if len(gains) else 0
-    caption = f"Every gain with its 95 % interval and t-test; corrected by Holm for the {tests} of the page"
+    caption = "Every gain with its 95 % interval and t-test; corrected by Holm within a family"
     return Table("gains", caption, pd.DataFrame(rows), [colour_of(row) for _, row in mine.iterrows()])
 
 

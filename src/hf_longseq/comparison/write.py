@@ -32,9 +32,10 @@ READING = (
     "from scratch, with the budget of pretraining given to the labels. Masked, causal: self-pretrained, then "
     "fine-tuned. The gain is that of the arm in bold, chosen by validation, over equal budget, or over scratch where "
     "that was not run; positive is better.",
-    "A verdict (shown, not shown) takes an equal-budget arm of the same model that has converged below its ceiling, "
-    "and five seeds, and a gain that is shown holds after the correction; otherwise the question is open, with "
-    "the first reason below the word.",
+    "Shown: the 95 % interval of the gain lies above 0, and p < 0.05 after Holm's correction in its family. No gain: "
+    "the interval ends below the margin, 2 points of a share unless a plan says otherwise. Both take five seeds and "
+    "an equal-budget arm of the same model that has converged below its ceiling. Else the question is open, with the "
+    "first reason below the word. Intervals take the test examples as fixed.",
 )
 
 
@@ -138,11 +139,15 @@ def sections(
 def _significant(found: pd.DataFrame) -> str:
     if not len(found):
         return "No self-pretrained arm stands beside one from scratch."
-    tests, plain, corrected = found["p"].count(), (found["p"] < 0.05).sum(), (found["p_holm"] < 0.05).sum()
+    tied = found[found["p_holm"].notna()]
+    families = [
+        f"{family} ({len(gains)}: {(gains['p'] < 0.05).sum()} with p < 0.05, {(gains['p_holm'] < 0.05).sum()} "
+        "after the correction)"
+        for family, gains in tied.groupby("family", sort=False)
+    ]
     return (
-        f"This page makes {tests} comparison{'s' if tests != 1 else ''}: {plain} with p < 0.05, {corrected} after "
-        "Holm's correction for their number. Arms that share seeds and labelled subsets are compared in pairs of "
-        "seeds (t-test of the differences), others by Welch's t-test."
+        f"Families of gains over equal budget: {'; '.join(families) or 'none'}. Arms that share seeds and labelled "
+        "subsets are compared in pairs of seeds (t-test of the differences), others by Welch's t-test."
     )
 
 

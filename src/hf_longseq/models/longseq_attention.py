@@ -14,25 +14,30 @@ from transformers.integrations import use_kernel_forward_from_hub
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .longseq_layers import packing
+from .ssm_precision import wide_dtype, widened
 
 
-def sinusoidal_positions(position_ids_BL: torch.Tensor, hidden_size: int) -> torch.Tensor:
-    """(B, L, H) sines in even and cosines in odd dimensions, wavelengths from 2 pi to 10,000 * 2 pi. float32."""
-    dims = torch.arange(0, hidden_size, 2, dtype=torch.float32, device=position_ids_BL.device)
-    angles = position_ids_BL[..., None].float() * torch.pow(10000.0, -dims / hidden_size)
+def sinusoidal_positions(
+    position_ids_BL: torch.Tensor, hidden_size: int, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """(B, L, H) sines in even and cosines in odd dimensions, wavelengths from 2 pi to 10,000 * 2 pi, in `dtype`."""
+    dims = torch.arange(0, hidden_size, 2, dtype=dtype, device=position_ids_BL.device)
+    angles = position_ids_BL[..., None].to(dtype) * torch.pow(10000.0, -dims / hidden_size)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
-def rotary_angles(position_ids_BL: torch.Tensor, head_dim: int, theta: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines and sines (B, 1, L, D / 2) of the rotary angles. float32."""
-    dims = torch.arange(0, head_dim, 2, dtype=torch.float32, device=position_ids_BL.device)
-    angles = position_ids_BL[:, None, :, None].float() * torch.pow(float(theta), -dims / head_dim)
+def rotary_angles(
+    position_ids_BL: torch.Tensor, head_dim: int, theta: float, dtype: torch.dtype = torch.float32
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines (B, 1, L, D / 2) of the rotary angles, in `dtype`."""
+    dims = torch.arange(0, head_dim, 2, dtype=dtype, device=position_ids_BL.device)
+    angles = position_ids_BL[:, None, :, None].to(dtype) * torch.pow(float(theta), -dims / head_dim)
     return angles.cos(), angles.sin()
 
 
 def apply_rotary(x_BNLD: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Turn the interleaved pairs (2m, 2m + 1) of `x_BNLD`, in float32; same dtype out."""
-    even, odd = x_BNLD.float().unflatten(-1, (-1, 2)).unbind(-1)
+    """Turn the interleaved pairs (2m, 2m + 1) of `x_BNLD`, in float32 at least; same dtype out."""
+    even, odd = widened(x_BNLD).unflatten(-1, (-1, 2)).unbind(-1)
     turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
     return turned.flatten(-2).to(x_BNLD.dtype)
 
@@ -64,7 +69,7 @@ def eager_attention(
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     if attention_mask is not None:
         scores = scores + attention_mask
-    weights = F.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(query.dtype)
+    weights = F.softmax(scores, dim=-1, dtype=wide_dtype(scores.dtype)).to(query.dtype)
     weights = F.dropout(weights, p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 
+from .ssm_precision import wide_dtype, widened
+
 DIRECTIONS = ("forward", "backward")
 """What a bidirectional model can be asked to see: the present and what lies before it, or after it."""
 
@@ -60,7 +62,7 @@ class LongSeqBatchNorm(nn.Module):
 
     def forward(self, hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None = None) -> torch.Tensor:
         """Normalise `hidden_BLH`; `valid_BL` is 1 at real positions, None when all are. Same shape and dtype out."""
-        x_BLH = hidden_BLH.to(torch.promote_types(hidden_BLH.dtype, torch.float32))
+        x_BLH = widened(hidden_BLH)
         if self.training:
             mean_H, var_H = self._batch_statistics(x_BLH, valid_BL)
         else:
@@ -155,9 +157,9 @@ def pool(hidden_BLH: torch.Tensor, valid_BL: torch.Tensor | None, pooling: str) 
     valid_BL = valid_BL.bool()
     if pooling == "mean":
         weight_BL1 = valid_BL[..., None].to(hidden_BLH.dtype)
-        # a sum of 16k bfloat16 numbers would lose the small ones: accumulate in float32
-        total_BH = (hidden_BLH * weight_BL1).sum(dim=1, dtype=torch.float32)
-        count_B1 = weight_BL1.sum(dim=1, dtype=torch.float32).clamp(min=1.0)
+        wide = wide_dtype(hidden_BLH.dtype)  # a sum of 16k bfloat16 numbers would lose the small ones
+        total_BH = (hidden_BLH * weight_BL1).sum(dim=1, dtype=wide)
+        count_B1 = weight_BL1.sum(dim=1, dtype=wide).clamp(min=1.0)
         return (total_BH / count_B1).to(hidden_BLH.dtype)
     if pooling == "max":
         lowest = torch.finfo(hidden_BLH.dtype).min

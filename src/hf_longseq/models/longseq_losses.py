@@ -7,12 +7,15 @@ optimisation step as `num_items_in_batch`, over accumulated batches and processe
 and several processes give exactly the gradients of one large batch. A batch in which nothing is scored costs zero.
 
 One rule for all heads: padding is never scored, whatever label stands there, and neither is a prediction made at it.
+Losses are float32, or float64 where the logits are.
 
 Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 """
 
 import torch
 from torch.nn import functional as F
+
+from .ssm_precision import widened
 
 IGNORE_INDEX = -100
 
@@ -26,9 +29,9 @@ def _normalise(total: torch.Tensor, count: torch.Tensor, num_items_in_batch) -> 
 
 
 def cross_entropy_loss(logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
-    """Cross-entropy of `logits` (..., V) against integer `labels` (...), -100 ignored. Computed in float32."""
+    """Cross-entropy of `logits` (..., V) against integer `labels` (...), -100 ignored."""
     labels = labels.reshape(-1).to(logits.device)
-    flat = logits.reshape(-1, logits.shape[-1]).float()
+    flat = widened(logits).reshape(-1, logits.shape[-1])
     total = F.cross_entropy(flat, labels, ignore_index=IGNORE_INDEX, reduction="sum")
     return _normalise(total, (labels != IGNORE_INDEX).sum(), num_items_in_batch)
 
@@ -41,7 +44,8 @@ def next_token_loss(logits_BLV: torch.Tensor, labels_BL: torch.Tensor, num_items
 def absolute_error_loss(predictions: torch.Tensor, targets: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
     """Mean absolute error over the entries of `targets` other than -100 (same shape as `predictions`)."""
     scored = targets != IGNORE_INDEX
-    error = (predictions.float() - targets.float()).abs().masked_fill(~scored, 0.0)
+    predictions = widened(predictions)
+    error = (predictions - targets.to(predictions.dtype)).abs().masked_fill(~scored, 0.0)
     return _normalise(error.sum(), scored.sum(), num_items_in_batch)
 
 
@@ -94,14 +98,15 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config, num_
             f"labels have shape {tuple(labels.shape)} but the {problem_type} head gives {tuple(logits.shape)}; "
             f"give one number per {'position' if logits.ndim == 3 else 'example'} and label."
         )
-    labels = labels.reshape(logits.shape).float()
+    logits = widened(logits)
+    labels = labels.reshape(logits.shape).to(logits.dtype)
     scored = labels != IGNORE_INDEX
     if problem_type == "regression":
         if config.label_scale is not None:
             labels = (labels - labels.new_tensor(config.label_mean)) / labels.new_tensor(config.label_scale)
-        entries = F.mse_loss(logits.float(), labels, reduction="none")
+        entries = F.mse_loss(logits, labels, reduction="none")
     else:
-        entries = F.binary_cross_entropy_with_logits(logits.float(), labels, reduction="none")
+        entries = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     return _normalise(entries.masked_fill(~scored, 0.0).sum(), scored.sum(), num_items_in_batch)
 
 
@@ -126,7 +131,7 @@ def in_units(logits: torch.Tensor, config) -> torch.Tensor:
     """Outputs (..., K) of a regression trained on standardised targets in the targets' units; others unchanged."""
     if config.label_scale is None or config.problem_type not in ("regression", None):
         return logits
-    logits = logits.float()
+    logits = widened(logits)
     return logits * logits.new_tensor(config.label_scale) + logits.new_tensor(config.label_mean)
 
 

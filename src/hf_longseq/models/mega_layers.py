@@ -19,6 +19,7 @@ from .longseq_layers import one_direction, packing
 from .ssm_cache import RecurrentCache, RecurrentLayer
 from .ssm_convolution import long_convolution
 from .ssm_init import normal_directions
+from .ssm_precision import wide_dtype, widened
 from .ssm_step import check_state
 
 POWER_BLOCK = 64
@@ -82,7 +83,7 @@ class MegaEMA(nn.Module):
         """(B, L, D) to (B, L, D). Positions that ``valid_BL`` marks 0 enter no average; ``memory`` holds the state
         (B, D, n) of a causal model."""
         with maybe_autocast(device_type=x_BLD.device.type, enabled=False):
-            x = x_BLD.to(torch.promote_types(x_BLD.dtype, torch.float32))
+            x = widened(x_BLD)
             u_DBL = (x if valid_BL is None else x * valid_BL[..., None]).permute(2, 0, 1)
             e_DBL = self._convolve(u_DBL, direction) if memory is None else self._continue(u_DBL, memory)
             y = F.silu(e_DBL.permute(1, 2, 0) + self.skip_omega.to(x.dtype) * x)
@@ -245,7 +246,7 @@ class MegaPositionBias(nn.Module):
         if self.table is not None:
             middle = self.table.shape[0] // 2
             return self.table[middle - reach + 1 : middle + reach]
-        dtype = torch.promote_types(self.query_vector.dtype, torch.float32)
+        dtype = wide_dtype(self.query_vector.dtype)
         (a, b), (c, d) = (vector.to(dtype).chunk(2) for vector in (self.query_vector, self.key_vector))
         dims = torch.arange(a.shape[0], device=a.device, dtype=dtype)
         offsets = torch.arange(1 - reach, reach, device=a.device, dtype=dtype)

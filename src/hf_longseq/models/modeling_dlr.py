@@ -35,6 +35,7 @@ from .ssm_convolution import (
     propagate_modes,
 )
 from .ssm_init import complex_normal, dlr_modes
+from .ssm_precision import wide_dtype
 from .ssm_step import check_finite, check_state
 
 
@@ -73,15 +74,17 @@ class DLRMixer(ConvolutionMixer):
         init.normal_(self.skip_D)
 
     def taps(self, length: int) -> torch.Tensor:
-        return self._taps(*self._modes(), length)
+        dtype = wide_dtype(self.mode_weight_W.dtype)
+        return self._taps(self.mode_weight_W.to(dtype), *self._modes(dtype), length)
 
-    def _taps(self, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int) -> torch.Tensor:
+    def _taps(
+        self, weight_DHN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Kernels (D, H, L); the second begins one position ahead."""
-        weight_DHN2 = self.mode_weight_W.float()
         return mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length).view(*weight_DHN2.shape[:2], length)
 
     def mix(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
-        weight_DHN2, skip_H = self.mode_weight_W.float(), self.skip_D.float()
+        weight_DHN2, skip_H = self.mode_weight_W.to(u_HBL.dtype), self.skip_D.to(u_HBL.dtype)
         length, memory, state = u_HBL.shape[-1], None, None
         if past_key_values is not None:
             memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
@@ -91,12 +94,13 @@ class DLRMixer(ConvolutionMixer):
         if state is not None and length == 1:
             u_BH = u_HBL[..., 0].t()
             parameters = (self.mode_decay_root, self.mode_frequency, self.mode_weight_W)
-            y_BH, state = mode_step(state, *memory.prepared(self._step_system, parameters), u_BH)
+            system = memory.prepared(lambda: self._step_system(u_BH.dtype), parameters)
+            y_BH, state = mode_step(state, *system, u_BH)
             memory.advance(state, 1)
             return torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
 
-        decay_N, omega_N = self._modes()
-        kernel_DHL = one_direction(self._taps(decay_N, omega_N, length), direction)
+        decay_N, omega_N = self._modes(u_HBL.dtype)
+        kernel_DHL = one_direction(self._taps(weight_DHN2, decay_N, omega_N, length), direction)
         y_HBL = long_convolution(u_HBL, kernel_DHL, skip_H)
         if memory is None:
             return y_HBL
@@ -107,14 +111,14 @@ class DLRMixer(ConvolutionMixer):
         memory.advance(reached, length)
         return y_HBL
 
-    def _modes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Decay and frequency per position, float32."""
+    def _modes(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Decay and frequency per position, in ``dtype``."""
         check_finite(self, (self.mode_decay_root, self.mode_frequency, self.mode_weight_W))
-        return self.mode_decay_root.float().square(), self.mode_frequency.float()
+        return self.mode_decay_root.to(dtype).square(), self.mode_frequency.to(dtype)
 
-    def _step_system(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _step_system(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """What :func:`mode_step` multiplies with."""
-        return mode_multiplier(*self._modes()), mode_readout(self.mode_weight_W[0].float())
+        return mode_multiplier(*self._modes(dtype)), mode_readout(self.mode_weight_W[0].to(dtype))
 
 
 class DLRPreTrainedModel(LongSeqPreTrainedModel):

@@ -32,6 +32,7 @@ from .longseq_heads import (
 )
 from .mimetic_init import mimetic_attention_
 from .modeling_longseq import LongSeqBlock, LongSeqModel, LongSeqPreTrainedModel, full_auto_map
+from .ssm_precision import wide_dtype
 
 
 class LongTransformerPreTrainedModel(LongSeqPreTrainedModel):
@@ -88,11 +89,13 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         padding = attention_mask if attention_mask is not None and attention_mask.ndim == 2 else None
         if position_ids is None:
             position_ids = self._positions(padding, seen, length, hidden_states.device)
+        dtype = wide_dtype(hidden_states.dtype)
         kwargs: dict = {} if direction is None else {"direction": direction}
         if config.position_embedding == "rotary":
-            kwargs["rotary"] = rotary_angles(position_ids, config.head_dim, config.rope_theta)
+            kwargs["rotary"] = rotary_angles(position_ids, config.head_dim, config.rope_theta, dtype)
         elif config.position_embedding == "sinusoidal":
-            hidden_states = hidden_states + sinusoidal_positions(position_ids, config.hidden_size).to(hidden_states)
+            positions = sinusoidal_positions(position_ids, config.hidden_size, dtype)
+            hidden_states = hidden_states + positions.to(hidden_states)
 
         dense = config.attention_window is not None or config.attention_bias is not None or direction is not None
         if attention_mask is padding and dense:

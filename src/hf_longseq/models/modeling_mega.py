@@ -40,6 +40,7 @@ from .mega_layers import (
 )
 from .modeling_longseq import LongSeqBlock, LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
+from .ssm_precision import widened
 
 
 def laplace(scores: torch.Tensor) -> torch.Tensor:
@@ -183,7 +184,7 @@ class MegaMixer(nn.Module):
         seen = key.shape[2] if visible is None else visible.sum(dim=-1, keepdim=True).clamp(min=1)
         scores = torch.matmul(query, key.transpose(2, 3)) / seen + bias
         function = laplace if self.config.attention_function == "laplace" else squared_relu
-        weights = function(scores.to(torch.promote_types(scores.dtype, torch.float32)))
+        weights = function(widened(scores))
         if visible is not None:
             weights = weights * visible
         weights = F.dropout(weights.to(value.dtype), p=self.config.attention_dropout, training=self.training)

@@ -28,6 +28,7 @@ from .ssm_convolution import ColumnsLinear, ConvolutionMixer, long_convolution
 from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
 from .ssm_plan import choose_method
 from .ssm_powers import two_level_kernel
+from .ssm_precision import wide_dtype
 from .ssm_scan import chunked_scan, kernel
 from .ssm_step import DiscreteSystem, check_finite, discretise, real_readout, step
 
@@ -85,8 +86,8 @@ class S4Mixer(ConvolutionMixer):
         parts = (self.log_dt, self.log_neg_A_real, self.A_imag, self.input_B, self.low_rank_P)
         return parts if self.low_rank_P is not None else parts[:-1]
 
-    def discrete_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
-        """The discretised model (float64 where the device has it) and its read-out rows (D, H, N), float32."""
+    def discrete_system(self, dtype: torch.dtype = torch.float32) -> tuple[DiscreteSystem, torch.Tensor]:
+        """The discretised model (float64 where the device has it) and its read-out rows (D, H, N), of ``dtype``."""
         parts = self._system_parameters()
         check_finite(self, (*parts, self.output_C))
         wide = torch.float32 if self.log_dt.device.type == "mps" else torch.float64
@@ -95,15 +96,15 @@ class S4Mixer(ConvolutionMixer):
         w_Hn2 = torch.stack((-a_real.exp(), a_imag), dim=-1).repeat(repeats, 1, 1)
         p_Hn2 = low_rank[0].repeat(repeats, 1, 1) if low_rank else None
         system = discretise(log_dt, w_Hn2, b_Sn2.repeat(repeats, 1, 1), p_Hn2)
-        return system, real_readout(self.output_C.float())
+        return system, real_readout(self.output_C.to(dtype))
 
     def taps(self, length: int) -> torch.Tensor:
-        return kernel(*self.discrete_system(), length)
+        return kernel(*self.discrete_system(wide_dtype(self.output_C.dtype)), length)
 
     def mix(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
-        skip_H, length = self.skip_D.float(), u_HBL.shape[-1]
+        skip_H, length = self.skip_D.to(u_HBL.dtype), u_HBL.shape[-1]
         if past_key_values is None:
-            system, readout_DHN = self.discrete_system()
+            system, readout_DHN = self.discrete_system(u_HBL.dtype)
             readout_DHN = one_direction(readout_DHN, direction)
             if choose_method(u_HBL.shape[1], length) == "scan":
                 return chunked_scan(u_HBL, system, readout_DHN, skip_H)[0]
@@ -112,19 +113,20 @@ class S4Mixer(ConvolutionMixer):
         state = memory.state
         if length == 1 and state is not None:
             u_BH = u_HBL[..., 0].t()
-            system, readout_HN = memory.prepared(self._step_system, (*self._system_parameters(), self.output_C))
+            parameters = (*self._system_parameters(), self.output_C)
+            system, readout_HN = memory.prepared(lambda: self._step_system(u_BH.dtype), parameters)
             y_BH, state = step(system, readout_HN, state, u_BH)
             y_HBL = torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
         else:
-            system, readout_DHN = self.discrete_system()
+            system, readout_DHN = self.discrete_system(u_HBL.dtype)
             y_HBL, state = chunked_scan(u_HBL, system, readout_DHN, skip_H, state, return_state=True)
         memory.advance(state, length)
         return y_HBL
 
-    def _step_system(self) -> tuple[DiscreteSystem, torch.Tensor]:
-        """What :func:`step` needs, float32."""
-        system, readout_DHN = self.discrete_system()
-        return system.cast(torch.float32), readout_DHN[0]
+    def _step_system(self, dtype: torch.dtype) -> tuple[DiscreteSystem, torch.Tensor]:
+        """What :func:`step` needs, in ``dtype``."""
+        system, readout_DHN = self.discrete_system(dtype)
+        return system.cast(dtype), readout_DHN[0]
 
 
 class S4PreTrainedModel(LongSeqPreTrainedModel):

@@ -28,6 +28,7 @@ from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_ma
 from .ssm_cache import recurrent_layer
 from .ssm_init import as_pairs, hippo_legs, log_uniform
 from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, mimo_scan
+from .ssm_precision import widened
 from .ssm_step import check_finite
 
 
@@ -161,7 +162,7 @@ class S5Mixer(nn.Module):
         if past_key_values is not None:
             memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
         with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_BLH = hidden_states.to(torch.promote_types(hidden_states.dtype, torch.float32))
+            u_BLH = widened(hidden_states)
             if attention_mask is not None:
                 u_BLH = u_BLH * attention_mask[..., None]
             system = self.discrete_system(u_BLH.dtype)

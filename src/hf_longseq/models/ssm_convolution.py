@@ -15,7 +15,7 @@ from transformers.cache_utils import Cache
 from transformers.utils.generic import maybe_autocast
 
 from .ssm_powers import FLOOR, as_complex, as_real
-from .ssm_precision import without_autocast
+from .ssm_precision import widened, without_autocast
 
 SLAB = 1024
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
@@ -175,7 +175,7 @@ class ConvolutionMixer(nn.Module):
 
     def kernel(self, length: int) -> torch.Tensor:
         """What an input adds to the outputs j positions after it (row 0) and before it (row 1), without D: (D, H, L)
-        for j = 0 ... L - 1, float32. The present is in row 0 alone."""
+        for j = 0 ... L - 1. The present is in row 0 alone."""
         taps_DHL = self.taps(length)
         return torch.cat((taps_DHL[:1], F.pad(taps_DHL[1:], (1, 0))[..., :length]))
 
@@ -191,7 +191,7 @@ class ConvolutionMixer(nn.Module):
         ``past_key_values``, from which any number of further positions may follow."""
         batch, length, channels = hidden_states.shape
         with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_BLH = hidden_states.float()
+            u_BLH = widened(hidden_states)
             u_HBL = channels_first(u_BLH if attention_mask is None else u_BLH * attention_mask[..., None])
             y_HBL = F.gelu(self.mix(u_HBL, past_key_values, direction)).to(hidden_states.dtype)
         # the projection reads the transposed matrix in place

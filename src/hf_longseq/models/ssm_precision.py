@@ -1,11 +1,22 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps hand-written backward passes in the precision of their forward pass."""
+"""One rule of precision: float32 at least, whatever the model's dtype, and float64 where the input is float64."""
 
 import functools
 from collections.abc import Callable
 
+import torch
 from transformers.utils.generic import maybe_autocast
+
+
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    """float64 for float64, float32 for any other floating-point dtype."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def widened(x: torch.Tensor) -> torch.Tensor:
+    """`x` in the precision in which states, statistics and losses are computed."""
+    return x.to(wide_dtype(x.dtype))
 
 
 def without_autocast(backward: Callable) -> Callable:
