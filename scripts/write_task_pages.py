@@ -7,7 +7,8 @@ import inspect
 import re
 from pathlib import Path
 
-from hf_longseq.data.task import TASKS, MissingDataError, TaskSpec, describe_task, load_task
+from hf_longseq.data.task import TASKS, TaskSpec, describe_task, load_task
+from hf_longseq.data.task_spec import MissingDataError
 
 SOURCES = {
     "generated": "Generated on this machine, once; nothing to download "

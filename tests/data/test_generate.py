@@ -1,15 +1,12 @@
-"""Generated sets: the same for any number of processes, resumed after an interruption, never mixed up."""
+"""Generated sets: the same for any number of processes, made once, never mixed up."""
 
-import hashlib
-import json
+import shutil
 
 import numpy as np
 import pytest
 from datasets import Features, List, Value
-from filelock import FileLock
 
-from hf_longseq.data.generate import MANIFEST, GeneratedTask, generate, load_generated, read_folder
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.data.generate import GeneratedTask, load_generated
 
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": Value("int64")})
 BROKEN_AT: set[int] = set()
@@ -30,73 +27,48 @@ def task(**changes):
         "features": FEATURES,
         "parameters": {"vocab": 50, "length": 6},
         "splits": {"train": 25, "validation": 7, "test": 7},
-        "rows_per_file": 5,
+        "rows_per_part": 5,
     }
     return GeneratedTask(**settings | changes)
 
 
-def hashes(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.parquet")}
+def rows_of(splits):
+    return {name: split.to_dict() for name, split in splits.items()}
 
 
-def test_any_number_of_processes_writes_the_same_files(tmp_path):
-    one = generate(task(), tmp_path / "one", num_workers=1)
-    two = generate(task(), tmp_path / "two", num_workers=2)
-    assert hashes(one) == hashes(two) and len(hashes(one)) == 5 + 2 + 2
-    splits = read_folder(one, ["train", "validation", "test"], tmp_path)
-    assert {name: len(split) for name, split in splits.items()} == {"train": 25, "validation": 7, "test": 7}
+def test_any_number_of_processes_and_any_size_of_parts_give_the_same_rows(tmp_path):
+    one = rows_of(load_generated(task(), tmp_path / "one", 1))
+    assert {name: len(rows["labels"]) for name, rows in one.items()} == {"train": 25, "validation": 7, "test": 7}
+    assert one == rows_of(load_generated(task(), tmp_path / "two", 2))
+    for size in (3, 25):
+        assert one == rows_of(load_generated(task(rows_per_part=size), tmp_path / str(size), 1))
 
 
-def test_rows_do_not_depend_on_the_size_of_files(tmp_path):
-    splits = [load_generated(task(rows_per_file=n), tmp_path / str(n), 1) for n in (3, 25)]
-    assert splits[0]["train"][:] == splits[1]["train"][:] and splits[0]["test"][:] == splits[1]["test"][:]
-
-
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
-    whole = generate(task(), tmp_path / "whole", num_workers=1)
-    folder = tmp_path / "cut"
+def test_what_an_interruption_leaves_is_no_data_and_is_cleared(tmp_path):
     BROKEN_AT.add(17)
     with pytest.raises(KeyboardInterrupt):
-        generate(task(), folder, num_workers=1)
+        load_generated(task(), tmp_path, 1)
     BROKEN_AT.clear()
-    done = hashes(folder)
-    assert not json.loads((folder / MANIFEST).read_text())["complete"] and len(done) == 3
-    (folder / "train-00001-of-00005.parquet").write_bytes(b"cut off")  # a damaged file is written again
-    (folder / "train-00003-of-00005.parquet.tmp-1").write_bytes(b"left over")
-    BROKEN_AT.add(0)  # what was finished is not computed again
+    assert not list(tmp_path.rglob("*.parquet"))
+    whole = load_generated(task(), tmp_path, 1)
+    (folder,) = (tmp_path / "toy").iterdir()
+    shutil.rmtree(folder)
+    killed = folder.with_name(f"{folder.name}.tmp-killed")
+    killed.mkdir()
+    load_generated(task(), tmp_path, 1)
+    assert list((tmp_path / "toy").iterdir()) == [folder]
+    BROKEN_AT.add(0)  # what is there is not computed again
     try:
-        generate(task(), folder, num_workers=1)
+        assert rows_of(load_generated(task(), tmp_path, 1)) == rows_of(whole)
     finally:
         BROKEN_AT.clear()
-    assert hashes(folder) == hashes(whole) and not list(folder.glob("*.tmp-*"))
-
-
-def test_a_finished_folder_is_left_as_it_is(tmp_path):
-    folder = generate(task(), tmp_path / "a", num_workers=1)
-    before = (folder / MANIFEST).stat().st_mtime_ns
-    generate(task(), folder, num_workers=1)
-    assert (folder / MANIFEST).stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"version": 2}, {"parameters": {"vocab": 50, "length": 7}}])
 def test_other_data_have_another_folder(tmp_path, changes):
-    assert task().folder(tmp_path) != task(**changes).folder(tmp_path)
-
-
-def test_a_finished_folder_is_read_by_several_at_a_time_and_an_unfinished_one_written_by_one(tmp_path):
-    (tmp_path / "unfinished").mkdir()
-    generate(task(), tmp_path / "finished", num_workers=1)
-    with FileLock(tmp_path / "finished" / ".lock"), FileLock(tmp_path / "unfinished" / ".lock"):
-        assert generate(task(), tmp_path / "finished", num_workers=1) == tmp_path / "finished"
-        with pytest.raises(HfLongSeqError, match="is being written by another process"):
-            generate(task(), tmp_path / "unfinished", num_workers=1)
-
-
-def test_a_lost_file_is_written_again(tmp_path):
-    folder = generate(task(), tmp_path / "a", num_workers=1)
-    before = hashes(folder)
-    (folder / "test-00001-of-00002.parquet").unlink()
-    assert hashes(generate(task(), folder, num_workers=1)) == before
+    for one in (task(), task(**changes)):
+        load_generated(one, tmp_path, 1)
+    assert len(list((tmp_path / "toy").glob("converted-*/train.parquet"))) == 2
 
 
 def test_no_example_is_in_two_splits(tmp_path):
@@ -105,9 +77,9 @@ def test_no_example_is_in_two_splits(tmp_path):
     rows = [tuple(row) for split in splits[0].values() for row in split["input_ids"]]
     assert len(rows) == len(set(rows)) == 39
     assert all(split["labels"][i] == split["input_ids"][i][0] for split in splits[0].values() for i in range(7))
-    assert splits[0]["test"][:] == splits[1]["test"][:]
+    assert rows_of(splits[0]) == rows_of(splits[1])
 
 
 def test_more_examples_than_there_are_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="no 39 distinct examples"):
-        generate(task(parameters={"vocab": 2, "length": 2}, distinct_column="input_ids"), tmp_path, 1)
+        load_generated(task(parameters={"vocab": 2, "length": 2}, distinct_column="input_ids"), tmp_path, 1)

@@ -6,7 +6,8 @@ from stand_ins import PATHFINDER, grey_png, lra_files, write_files, write_tar
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising
 from hf_longseq.data.listops import VOCABULARY
-from hf_longseq.data.task import MissingDataError, load_task
+from hf_longseq.data.task import load_task
+from hf_longseq.data.task_spec import MissingDataError
 
 pytest.importorskip("PIL")
 

@@ -5,7 +5,8 @@ from datasets import Dataset
 
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.converted import SPLITS
-from hf_longseq.data.task import EMBEDDED, load_task
+from hf_longseq.data.task import load_task
+from hf_longseq.data.task_spec import EMBEDDED
 
 
 def test_splits_sizes_and_labels():

@@ -6,7 +6,8 @@ from stand_ins import write_imdb
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
-from hf_longseq.data.task import MissingDataError, load_task
+from hf_longseq.data.task import load_task
+from hf_longseq.data.task_spec import MissingDataError
 from hf_longseq.data.text import is_held_out
 
 

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hf_longseq.data.columns import Row, sequence_feature
 from hf_longseq.data.converted import load_converted
-from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
 
 RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}

@@ -9,7 +9,7 @@ import numpy as np
 from hf_longseq.errors import HfLongSeqError
 
 if TYPE_CHECKING:
-    from hf_longseq.data.task import TaskSpec
+    from hf_longseq.data.task_spec import TaskSpec
 
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
 BYTE_ID = 4

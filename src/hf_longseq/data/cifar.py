@@ -17,7 +17,7 @@ from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.parquet_source import find_parquet, read_batches
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows, read_picture
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 REPO_ID = "uoft-cs/cifar10"

@@ -21,7 +21,7 @@ from hf_longseq.data import gene_starts, genomes
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.genomes import Genome
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384)

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from hf_longseq.data import task
-from hf_longseq.data.task import MissingDataError
+from hf_longseq.data import task_spec
+from hf_longseq.data.task_spec import MissingDataError
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 BASES = "ACGTN"
@@ -25,7 +25,7 @@ MASK_ID, PAD_ID, UNK_ID, EOS_ID, BASE_ID = range(5)
 COMPLEMENT = np.array([3, 2, 1, 0, 4], np.uint8)
 
 EMBEDDED = "bradyrhizobium"
-EMBEDDED_FILE = task.EMBEDDED / f"{EMBEDDED}.parquet"
+EMBEDDED_FILE = task_spec.EMBEDDED / f"{EMBEDDED}.parquet"
 ENDINGS = (".gbk", ".gb", ".gbff", ".gbk.gz", ".gb.gz", ".gbff.gz")
 PACKAGE = "cct-examples"
 
@@ -82,7 +82,7 @@ def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -
     return by_name[genome]
 
 
-def with_origin(spec: task.TaskSpec, file: Path) -> task.TaskSpec:
+def with_origin(spec: task_spec.TaskSpec, file: Path) -> task_spec.TaskSpec:
     """The description of a task on the embedded genome, with the origin of the one that was read."""
     if file == EMBEDDED_FILE:
         return spec

@@ -24,7 +24,7 @@ from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LISTOPS_FILES, LraRelease, listops_rows
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "X")

@@ -18,7 +18,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.archives import open_archive, readable
 from hf_longseq.data.columns import Row
 from hf_longseq.data.pixels import pixel_row, read_picture
-from hf_longseq.data.task import MissingDataError
+from hf_longseq.data.task_spec import MissingDataError
 from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)

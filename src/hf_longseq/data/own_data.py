@@ -43,7 +43,7 @@ from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given
 from hf_longseq.data.own_reader import MODALITIES, Reader, guess_modality
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
 from hf_longseq.data.row_hashes import ROW_HASH, hash_of
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError, explained
 
 logger = logging.getLogger(__name__)

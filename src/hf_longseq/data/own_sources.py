@@ -14,7 +14,7 @@ import numpy as np
 from datasets import Audio, ClassLabel, Dataset, DatasetDict, Image, load_dataset
 from datasets.utils import logging as datasets_logging
 
-from hf_longseq.data.task import MissingDataError
+from hf_longseq.data.task_spec import MissingDataError
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 TABLE_FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hf_longseq.data.task import MissingDataError, cache_directory
+from hf_longseq.data.task_spec import MissingDataError, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
 
 

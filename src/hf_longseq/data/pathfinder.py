@@ -29,13 +29,13 @@ from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinde
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)
 
 NAMES = {16: "pathfinder-16", 32: "pathfinder", 64: "pathfinder-64", 128: "pathx", 256: "pathx-256"}
-ROWS_PER_FILE = {16: 2000, 32: 2000, 64: 250, 128: 250, 256: 250}
+ROWS_PER_PART = {16: 2000, 32: 2000, 64: 250, 128: 250, 256: 250}
 LABELS = ("apart", "joined")
 OWN_NOTE = "a small task of our own, not the benchmark's: its numbers cannot be compared with published ones"
 OWN_SIZE = 16  # ours alone: no released pictures, no code to be compatible with
@@ -157,7 +157,7 @@ def pathfinder_task(
         parameters,
         splits,
         seed,
-        rows_per_file=ROWS_PER_FILE[size],
+        rows_per_part=ROWS_PER_PART[size],
     )
 
 

@@ -13,7 +13,7 @@ from datasets import ClassLabel, DatasetDict, Features
 
 from hf_longseq.data.columns import Row, sequence_feature
 from hf_longseq.data.own_reader import open_image
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 PIXEL_MASK_ID, PIXEL_PAD_ID, PIXEL_VOCAB_SIZE = 256, 257, 258

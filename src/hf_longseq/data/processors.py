@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.data.tokenizers import NO_LIMIT, task_tokenizer
 from hf_longseq.models.feature_extraction_longseq import LongSeqFeatureExtractor
 from hf_longseq.models.image_processing_longseq import LongSeqImageProcessor

@@ -31,7 +31,7 @@ from hf_longseq.data.columns import sequence_array
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError, explained
 
 TASK_FILE = "task.json"

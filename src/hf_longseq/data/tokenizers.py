@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from hf_longseq.data import byte_text, genomes
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 
 NO_LIMIT = int(1e30)  # as transformers writes it
 MASK, PAD, UNK, EOS = SPECIAL = ("[MASK]", "[PAD]", "[UNK]", "[EOS]")

@@ -18,7 +18,7 @@ from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import Table, open_source
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.row_hashes import INPUTS, ROW_HASH, hash_of, row_hashes
-from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)

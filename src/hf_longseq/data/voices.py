@@ -21,7 +21,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_reader import open_audio
-from hf_longseq.data.task import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError
 
 PACKAGES = "fillets-ng-data-cs fillets-ng-data-nl"

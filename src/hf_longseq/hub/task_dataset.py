@@ -20,7 +20,8 @@ from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from hf_longseq.data import genomes, published
-from hf_longseq.data.task import EMBEDDED, TASKS, TaskSpec, describe_task, load_task
+from hf_longseq.data.task import TASKS, TaskSpec, describe_task, load_task
+from hf_longseq.data.task_spec import EMBEDDED
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
 from hf_longseq.hub.publish import Destination, Publication
