@@ -69,7 +69,7 @@ def test_padding_of_tokens_and_of_embeddings_changes_no_real_position(variant, k
 @variants
 @directions
 def test_holes_are_removed_for_attention_and_time_for_states(variant, bidirectional):
-    model = make_model(variant, "Model", bidirectional=bidirectional)
+    model = make_model(variant, "Model", bidirectional=bidirectional).double()
     ids = make_inputs(model)["input_ids"]
     mask = torch.ones_like(ids)
     mask[:, 4:6] = 0
@@ -79,7 +79,29 @@ def test_holes_are_removed_for_attention_and_time_for_states(variant, bidirectio
         other = model(input_ids=torch.where(mask == 1, ids, 7), attention_mask=mask).last_hidden_state[:, real]
         removed = model(input_ids=ids[:, real]).last_hidden_state
     torch.testing.assert_close(other, holes)
-    assert torch.allclose(holes, removed, atol=1e-5) == variant.startswith("transformer")
+    if variant.startswith("transformer"):
+        torch.testing.assert_close(holes, removed, atol=1e-12, rtol=0)
+    else:
+        assert not torch.allclose(holes, removed, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if not name.startswith("transformer")])
+@directions
+@torch.no_grad()
+def test_a_hole_is_a_zero_over_which_time_passes(variant, bidirectional):
+    mixer = make_model(variant, "Model", bidirectional=bidirectional).double().layers[0].mixer
+    u, mask = torch.randn(2, 11, 16, dtype=torch.float64), torch.ones(2, 11)
+    mask[:, [2, 5, 6]] = 0
+    real = mask[0] == 1
+    zeroed = u * mask[..., None]
+    found = mixer(u, attention_mask=mask)[0][:, real]
+    if variant.startswith("mega"):  # the averages of all positions, then attention among the real ones
+        average = mixer.ema(zeroed)
+        mixer.ema.forward = lambda *inputs: average[:, real]
+        expected = mixer(u[:, real])[0]
+    else:
+        expected = mixer(zeroed)[0][:, real]
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,16 @@ def test_a_float64_mixer_agrees_with_a_float64_reference(kind, method, bidirecti
 
 
 @kinds
+@pytest.mark.parametrize("bidirectional", [False, True])
+@torch.no_grad()
+def test_holes_agree_with_a_float64_reference(kind, bidirectional):
+    mixer = make_mixer(kind, bidirectional)[0].double()
+    u, mask = torch.randn(2, 90, 8, dtype=torch.float64), (torch.rand(2, 90) < 0.7).long()
+    expected = reference(mixer, u * mask[..., None])
+    assert relative_error(mixer(u, attention_mask=mask)[0], expected) < 1e-12
+
+
+@kinds
 @torch.no_grad()
 def test_float64_steps_agree_with_a_float64_reference(kind):
     mixer, config = make_mixer(kind)

@@ -188,7 +188,7 @@ def block_local_attention(
 
 @use_kernel_forward_from_hub("LongAttention")
 class LongAttention(nn.Module):
-    """Multi-head attention; the mixer of the long Transformer."""
+    """Multi-head attention; the mixer of the long Transformer. Masked positions are as if they were not there."""
 
     def __init__(self, config, layer_idx: int):
         super().__init__()

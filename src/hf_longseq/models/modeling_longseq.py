@@ -7,6 +7,7 @@
 - An architecture is a mixer class. `mixer_inputs` and `make_cache` are the two hooks a mixer may need besides; one
   that sets `adds_residual` gets the block's input as `residual` and mixes it in itself (a gated residual).
 - `attention_mask` reaches everything: mixers zero or ignore padding, batch norm leaves it out, pooling skips it.
+  Holes between real positions are removed for attention; for recurrent mixers time passes there.
 
 Axes: B batch, L length, C channels, H hidden size.
 """
@@ -257,7 +258,10 @@ class LongSeqModel(LongSeqPreTrainedModel):
 
         Args:
             input_ids: (B, L) int64, for models of tokens.
-            attention_mask: (B, L), 1 at real positions; with a cache (B, positions seen + L).
+            attention_mask: (B, L), 1 at real positions; with a cache (B, positions seen + L). Padding on either side
+                changes nothing. Zeros between real positions are holes: attention removes them and numbers the real
+                positions alone; in recurrent mixers and convolutions they are zero inputs over which time passes, so
+                that states decay. MEGA does both, each in its part.
             input_values: (B, L, C) or, with one channel, (B, L), for models of real values.
             inputs_embeds: (B, L, H) instead of either.
             position_ids: (B, L), counted from the first real position when not given.

@@ -57,7 +57,8 @@ def squared_relu(scores: torch.Tensor) -> torch.Tensor:
 class MegaMixer(nn.Module):
     """x + u (h - x), h = SiLU(W m + U (r * A v)), with m the moving average of x (Ma et al., "Mega", 2023, section 3).
 
-    u, r, queries and keys come from m, values from x itself.
+    u, r, queries and keys come from m, values from x itself. Masked inputs enter no average, over which time passes,
+    and attention sees the other positions as if they stood side by side.
     """
 
     adds_residual = True
