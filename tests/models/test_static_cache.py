@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import CompileConfig, StaticCache
+from transformers import CompileConfig, DynamicCache, StaticCache
 
 from toy_models import VARIANTS, make_model
 
@@ -59,6 +59,27 @@ def test_a_compiled_step_gives_the_same_tokens_from_one_graph(variant):
         assert torch.equal(compiled, generate(model, seed))
     assert hasattr(model, "_compiled_call")
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("variant", ["s4", "transformer"])
+def test_a_shorter_text_takes_the_compiled_step_of_a_longer_one(variant):
+    model, settings = make_generator(variant), CompileConfig(backend="eager", fullgraph=True, mode=None)
+    settings._compile_all_devices = True
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    for new in (9, 4):
+        length = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "pad_token_id": 0}
+        compiled = model.generate(**prompts(), **length, cache_implementation="static", compile_config=settings)
+        assert torch.equal(compiled, model.generate(**prompts(), **length))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_cache_is_dynamic_unless_a_static_one_is_asked_for(variant):
+    made = [make_generator(variant).model.make_cache(length) for length in (None, 8)]
+    assert isinstance(made[0], DynamicCache) and not made[0].is_compileable
+    assert isinstance(made[1], StaticCache) == (not variant.startswith("mega"))
+    assert isinstance(made[1], DynamicCache) != isinstance(made[1], StaticCache)
 
 
 @pytest.mark.slow

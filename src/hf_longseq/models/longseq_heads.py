@@ -90,11 +90,16 @@ class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
         self, generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
     ) -> None:
         """The model's own cache; of fixed size, which transformers compiles on an accelerator, where generation asks
-        for `cache_implementation="static"`."""
-        if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
-            static = "static" in (generation_config.cache_implementation or "")
-            length = max(max_cache_length, getattr(generation_config, "max_cache_len", None) or 0)
-            model_kwargs["past_key_values"] = self.model.make_cache(length if static else None)
+        for `cache_implementation="static"`: as long as the longest before it, so that a shorter text is no reason to
+        compile again."""
+        if generation_config.use_cache is False or model_kwargs.get("past_key_values") is not None:
+            return
+        length = None
+        if "static" in (generation_config.cache_implementation or ""):
+            asked = getattr(generation_config, "max_cache_len", None) or 0
+            length = max(max_cache_length, asked, getattr(self, "_previous_max_cache_length", 0))
+            self._previous_max_cache_length = length
+        model_kwargs["past_key_values"] = self.model.make_cache(length)
 
     @staticmethod
     def create_masks_for_generate(config, inputs_embeds, attention_mask, **kwargs) -> torch.Tensor | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionLayer, StaticCache
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, LinearAttentionLayer, StaticCache
 
 
 class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
@@ -79,19 +79,18 @@ class RecurrentLayer(LinearAttentionLayer, CacheLayerMixin):
         self.recurrent_states[0] = self.recurrent_states[0][indices, ...]
 
 
-class RecurrentCache(Cache):
+class RecurrentCache(DynamicCache):
     """A :class:`RecurrentLayer` for every layer of the model. Its size does not depend on the length seen."""
 
-    static = False
-
     def __init__(self, config):
-        Cache.__init__(self, layers=[RecurrentLayer(self.static) for _ in range(config.num_hidden_layers)])
+        Cache.__init__(self, layers=[RecurrentLayer() for _ in range(config.num_hidden_layers)])
 
 
-class StaticRecurrentCache(RecurrentCache, StaticCache):
+class StaticRecurrentCache(StaticCache):
     """The same with tensors that stay in place and a counter that is one of them, for a compiled step."""
 
-    static = True
+    def __init__(self, config):
+        Cache.__init__(self, layers=[RecurrentLayer(static=True) for _ in range(config.num_hidden_layers)])
 
 
 def recurrent_layer(
