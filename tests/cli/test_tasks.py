@@ -46,6 +46,12 @@ def test_examples_come_from_every_class():
     assert [spec.labels[int(row["labels"])] for row in rows] == ["first", "second", "third", "fourth"]
 
 
+def test_data_without_labels_are_shown(capsys, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 12)))
+    code, out, _ = ask(capsys, "tasks", "show", "own-data", "--data.data", str(tmp_path / "x.npy"), "--examples", "1")
+    assert code == 0 and "[no label]\n12 steps: " in out
+
+
 def test_text_cannot_be_drawn(capsys, tmp_path):
     code, _, err = ask(capsys, "tasks", "show", "listops", "--out", str(tmp_path / "x.png"))
     assert code == 2 and "listops is text" in err

@@ -126,6 +126,14 @@ def test_a_folder_without_a_model_is_refused(tmp_path, pretrained):
         load_pretrained_classifier(folder, config)
 
 
+def test_damaged_weights_are_refused(pretrained):
+    folder, config = pretrained()
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    with pytest.raises(HfLongSeqError, match="does not fit the model"):
+        load_pretrained_classifier(folder, config)
+
+
 def test_pooling_and_dropout_may_differ_between_the_phases(pretrained):
     folder, _ = pretrained()
     _, config = pretrained("other", model={"pooling": "max", "dropout": 0.1})

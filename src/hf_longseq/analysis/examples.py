@@ -32,15 +32,16 @@ def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[
 
 def _spread(rows, count: int, spec: TaskSpec) -> list[dict]:
     """Rows of one class after the other, in turn."""
-    if spec.per_position or not spec.labels or np.ndim(labels := rows["labels"][:]) > 1:
+    if spec.per_position or not spec.labels or "labels" not in rows.column_names or np.ndim(rows["labels"][:]) > 1:
         return [rows[i] for i in range(min(count, len(rows)))]
+    labels = rows["labels"][:]
     turns = pd.Series(labels).groupby(np.asarray(labels)).cumcount()
     return [rows[i] for i in np.lexsort((labels, turns))[:count].tolist()]
 
 
 def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
     """An example in words: its label, its length, and its beginning."""
-    lines = [f"[{label_text(row['labels'], spec)}]"]
+    lines = [f"[{label_text(row.get('labels'), spec)}]"]
     for name in (key for key in ("input_ids", "input_ids_2", "input_values", "input_values_2") if key in row):
         sequence = np.asarray(row[name])
         text = " ".join(_content(sequence, spec).split())
@@ -51,6 +52,8 @@ def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
 
 def label_text(label: Any, spec: TaskSpec) -> str:
     """Name of a class, or the number to predict with its unit; of labels at every position their first runs."""
+    if label is None:
+        return "no label"
     if spec.per_position:
         return _runs_text(np.asarray(label), spec)
     if spec.problem_type == "single_label_classification":
@@ -93,7 +96,7 @@ def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
         panel.axis("off" if pictures else "on")
     for panel, row in zip(panels.flat, rows, strict=False):
         sequence = np.asarray(row[name])
-        panel.set_title(label_text(row["labels"], spec), fontsize=9, loc="left")
+        panel.set_title(label_text(row.get("labels"), spec), fontsize=9, loc="left")
         if pictures:
             grey = {"cmap": "gray", "vmin": 0, "vmax": 255} if sequence.ndim == 1 else {}
             panel.imshow(sequence.reshape(*spec.image_shape, *sequence.shape[1:]), interpolation="nearest", **grey)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as hf_logging
 
@@ -231,7 +231,7 @@ def _quiet(failure: str):
     verbosity = hf_logging.get_verbosity()
     hf_logging.set_verbosity_error()
     try:
-        with explained(failure, OSError, RuntimeError, ValueError):
+        with explained(failure, OSError, RuntimeError, ValueError, SafetensorError):
             yield
     finally:
         hf_logging.set_verbosity(verbosity)
