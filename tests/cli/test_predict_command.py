@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import wave
 
 import numpy as np
@@ -140,6 +141,14 @@ def test_a_split_that_has_changed_since_training_is_refused(moods, tmp_path, cap
             assert "test of task 'own-data' is not what the run in" in capsys.readouterr().err
     finally:
         (moods.parent / "texts.csv").write_text(rows)
+
+
+def test_a_damaged_tokenizer_is_named(moods, tmp_path, capsys):
+    shutil.copytree(moods, tmp_path / "run")
+    (tmp_path / "run" / "tokenizer.json").write_text('{"normalizer": 7}')
+    (tmp_path / "new.csv").write_text("text\nfine\n")
+    assert main(["predict", "--model", str(tmp_path / "run"), "--data", str(tmp_path / "new.csv")]) == 2
+    assert "holds a tokenizer or processor that cannot be read" in capsys.readouterr().err
 
 
 def test_numbers_of_classes_are_known_beside_empty_labels(tmp_path):

@@ -38,7 +38,8 @@ class RawInputs:
         second_input_column: str | None = None,
     ):
         tables, self.has_cut = list(_open(source).values()), False
-        self.processor, self.kind = _processor(folder, config)
+        with explained(f"model {folder} holds a tokenizer or processor that cannot be read", Exception):
+            self.processor, self.kind = _processor(folder, config)
         self.classes = getattr(config, "label2id", None) or {}
         if not any(map(len, tables)):
             raise HfLongSeqError(f"{source} has no rows.")
