@@ -19,7 +19,12 @@ SOURCES = {
     "files": "Read from files that you get; the error of the first call prints the command.",
 }
 
-RAW = {"listops": '"[MAX 2 9 [MIN 4 7 X X"', "gene-starts": '"ACGT" * 64', "gene-spans": '"ACGT" * 256'}
+DNA = '"ACGT" * 256'
+RAW = {
+    "listops": '"[MAX 2 9 [MIN 4 7 X X"',
+    "gene-starts": '"ACGT" * 64',
+    **dict.fromkeys(("gene-spans", "fly-exons", "fly-repeats"), DNA),
+}
 
 
 def task_page(name: str) -> str:

@@ -227,3 +227,24 @@ def write_voices(folder, scenes=8):
             samples = 0.5 * np.sin(np.arange(int(2.5 * 8000)) * 0.02 * (number + 1))
             soundfile.write(home / f"sc-{fish}-hello{scene}.ogg", samples, 8000)
     return Path(folder)
+
+
+def write_fly(folder, bases=40_000, start=3_000):
+    """A chromosome with repeats in lower case and, from base `start` on, regions of 900 bases with two exons each."""
+    random = np.random.RandomState(0)
+    letters = random.choice(list("ACGT"), bases)
+    for first in range(500, bases, 1000):
+        letters[first : first + 100] = np.char.lower(letters[first : first + 100])
+    text = "".join(letters)
+    (folder / "chr2R.fa").write_text(">chr2R\n" + "\n".join(text[i : i + 50] for i in range(0, bases, 50)) + "\n")
+    records = []
+    for number, first in enumerate(range(0, 20_000, 1000)):
+        place = "join(101..200,301..390)" if number % 2 else "complement(join(101..200,301..390))"
+        origin = text[start + first : start + first + 900].lower()
+        lines = "\n".join(f"{i + 1:>9} {origin[i : i + 60]}" for i in range(0, 900, 60))
+        head = f"LOCUS       chr2R_{first + 1}-{first + 900}   900 bp  DNA\nFEATURES             Location/Qualifiers"
+        records.append(
+            f'{head}\n     CDS             {place}\n                     /gene="{number}"\nORIGIN\n{lines}\n//\n'
+        )
+    (folder / "genes.gb").write_text("".join(records))
+    return folder

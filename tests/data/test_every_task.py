@@ -11,6 +11,7 @@ from stand_ins import (
     write_bidmc,
     write_cifar_binary,
     write_files,
+    write_fly,
     write_imdb,
     write_tar,
     write_voices,
@@ -29,6 +30,8 @@ SOURCES = {
     "bidmc-hr": write_bidmc,
     "bidmc-rr": lambda folder: write_bidmc(folder, "RR"),
     "bidmc-spo2": lambda folder: write_bidmc(folder, "SpO2"),
+    "fly-exons": write_fly,
+    "fly-repeats": write_fly,
     "voices": write_voices,
     "smnist": lambda folder: write_wheel(folder, digits(40, 16, 16)),
 }

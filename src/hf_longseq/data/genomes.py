@@ -34,6 +34,11 @@ _CODES[np.frombuffer(b"ACGTacgt", np.uint8)] = [0, 1, 2, 3] * 2
 _CDS = re.compile(r"\n {5}CDS {13}(.*(?:\n {21}[^/\n].*)*)((?:\n {21}.*)*)")
 
 
+def codes_of(letters: np.ndarray) -> np.ndarray:
+    """Codes 0..4 of letters in ASCII, upper or lower case, of any shape; uint8."""
+    return _CODES[letters]
+
+
 @dataclass(frozen=True)
 class Genome:
     """A sequence and its protein-coding genes.
@@ -120,7 +125,7 @@ def read_genbank(path: str | Path) -> Genome:
         letters = re.sub(r"[\s\d]", "", origin.partition("\n")[2])
         if head is None or not marker or len(letters) != int(head[2]):
             raise HfLongSeqError(f"{path} is cut off or no GenBank file: its records need LOCUS and ORIGIN, whole.")
-        records.append(_CODES[np.frombuffer(letters.encode("ascii", "replace"), np.uint8)])
+        records.append(codes_of(np.frombuffer(letters.encode("ascii", "replace"), np.uint8)))
         genes += [(first + offset, end + offset, strand) for first, end, strand in _genes(features)]
         offset, name = offset + len(letters), name or head[1]
     if not genes:

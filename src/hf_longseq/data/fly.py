@@ -1,0 +1,180 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A chromosome of the fruit fly: which bases are exons and introns, and which are repeats?
+
+Chromosome 2R of *Drosophila melanogaster* (21 million bases, assembly dm3) and 586 annotated regions of it come with
+the Debian package `augustus-doc`. Two tasks label every base:
+
+- `fly-exons`: coding exon, intron of a coding sequence, or other, in the annotated regions, which cover 3.3 of 5
+  million bases. A region holds one gene, and untranslated ends count as other. The rest of the chromosome is open to
+  pretraining, without labels.
+- `fly-repeats`: repeat or not, everywhere, from the lower case of the assembly (10 % of the bases).
+
+Training has the first 60 % of the annotated stretch (or of the chromosome), validation the next 10 %, testing the last
+28 %: no base is in two splits. Windows lie side by side, and a fixed draw says which strand of each is read.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from datasets import DatasetDict, Features, List, Value
+
+from hf_longseq.data import genomes
+from hf_longseq.data.columns import Row
+from hf_longseq.data.converted import SPLITS, load_converted
+from hf_longseq.data.task_spec import MissingDataError, TaskSpec
+from hf_longseq.errors import HfLongSeqError
+
+SEQUENCE, GENES = "chr2R.fa", "genes.gb"
+PACKAGE = "augustus-doc"
+OTHER, EXON, INTRON = range(3)
+LABELS = {"fly-exons": ("O", "exon", "intron"), "fly-repeats": ("O", "repeat")}
+# where each split begins and ends, as shares of a stretch; 2 % between validation and test are in none
+PARTS = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
+# a rest of a region below this tells little
+SHORTEST = 128
+LONGEST = 65_536
+
+
+def load(
+    task: str = "fly-exons", length: int = 1024, data_dir: str | None = None, cache_dir: str | None = None
+) -> tuple[DatasetDict, TaskSpec]:
+    """Load the windows.
+
+    Args:
+        task: "fly-exons" or "fly-repeats".
+        length: Bases in a window, 128 to 65,536. Windows of `fly-exons` end where annotated regions end.
+        data_dir: A folder that holds `chr2R.fa` and `genes.gb` of the Debian package at any depth.
+        cache_dir: Where the windows are kept; default: `cache_directory()`.
+    """
+    if not SHORTEST <= length <= LONGEST:
+        raise HfLongSeqError(f"length is {length}: windows of {task} have {SHORTEST} to {LONGEST:,} bases.")
+    files = [_file(data_dir, name) for name in (SEQUENCE, GENES)]
+
+    def rows() -> Iterator[tuple[str, Row]]:
+        for split in SPLITS:
+            for ids_L, labels_L in labelled_windows(*files, task, split, length):
+                yield split, {"input_ids": ids_L, "labels": labels_L}
+        if task == "fly-exons":
+            letters = read_sequence(files[0])
+            _, stretches = read_genes(files[1], letters)
+            _, train_end = _part(stretches, "train")
+            free = [(0, train_end), (stretches[-1][1], len(letters))]
+            for low, high, strand in _cut(free, length, seed=len(SPLITS)):
+                yield "unlabelled", {"input_ids": _read(letters[low:high], strand)}
+
+    features = Features({"input_ids": List(Value("int32")), "labels": List(Value("int16"))})
+    splits = (*SPLITS, "unlabelled") if task == "fly-exons" else SPLITS
+    found = load_converted(task, {"version": 1, "length": length}, files, features, rows, cache_dir, splits)
+    return found, task_spec(task, length)
+
+
+def task_spec(task: str = "fly-exons", length: int = 1024) -> TaskSpec:
+    """Description of the windows of `length` bases."""
+    return TaskSpec(
+        name=task,
+        modality="tokens",
+        max_length=length,
+        vocab_size=len(genomes.VOCABULARY),
+        pad_token_id=genomes.PAD_ID,
+        mask_token_id=genomes.MASK_ID,
+        eos_token_id=genomes.EOS_ID,
+        vocabulary=genomes.VOCABULARY,
+        labels=LABELS[task],
+        per_position=True,
+        metric="mcc",
+        mask_ratio=0.25,
+        source="chromosome 2R of Drosophila melanogaster (assembly dm3), from the Debian package augustus-doc",
+        license="the assembly is a public record; the annotation as augustus-doc states (Artistic)",
+        note="Not a task of the paper.",
+    )
+
+
+def labelled_windows(
+    sequence: Path, genes: Path, task: str, split: str, length: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Token ids and labels of a split's windows, (L,) each with L at most `length`."""
+    letters = read_sequence(sequence)
+    if task == "fly-exons":
+        labels, stretches = read_genes(genes, letters)
+        low, high = _part(stretches, split)
+        stretches = [(max(first, low), min(end, high)) for first, end in stretches if first < high and end > low]
+    else:
+        labels = (letters >= ord("a")).astype(np.int16)
+        stretches = [_part([(0, len(letters))], split)]
+    for first, end, strand in _cut(stretches, length, seed=SPLITS.index(split)):
+        yield _read(letters[first:end], strand), labels[first:end][::strand]
+
+
+@cache
+def read_sequence(path: Path) -> np.ndarray:
+    """Letters of a FASTA file with one record, (bases,) uint8, as they are: repeats in lower case."""
+    content = path.read_bytes()
+    head, _, body = content.partition(b"\n")
+    letters = np.frombuffer(body.replace(b"\n", b""), np.uint8)
+    if not head.startswith(b">") or b">" in body or not len(letters):
+        raise HfLongSeqError(f"{path} is no FASTA file with one record: get it again from the package {PACKAGE}.")
+    return letters
+
+
+def read_genes(path: Path, letters: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Labels of all bases, (bases,) int16, and the annotated stretches (first, end), regions that touch made one."""
+    labels, stretches, offset = np.zeros(len(letters), np.int16), [], None
+    bases = bytes(letters).lower()
+    regions = re.split(r"^LOCUS +", path.read_text(encoding="ascii", errors="replace"), flags=re.MULTILINE)[1:]
+    for region in regions:
+        place = re.match(r"\w+_(\d+)-(\d+) ", region)
+        location = re.search(r"\n {5}CDS +([^/]+)", region)
+        origin = re.sub(r"[\s\d/]", "", region.partition("\nORIGIN")[2]).encode()
+        if offset is None and place:  # places count from the first base of a piece of the chromosome
+            offset = bases.find(origin) - int(place[1]) + 1
+        first = offset + int(place[1]) - 1 if place else 0
+        end = first + len(origin)
+        if not place or not location or not origin or bases[first:end] != origin:
+            raise HfLongSeqError(
+                f"{path} does not fit {SEQUENCE} at {region.partition(' ')[0]}: take both from {PACKAGE}."
+            )
+        exons = [(int(a) - 1 + first, int(b) + first) for a, b in re.findall(r"(\d+)\.\.(\d+)", location[1])]
+        labels[exons[0][0] : exons[-1][1]] = INTRON
+        for low, high in exons:
+            labels[low:high] = EXON
+        if stretches and stretches[-1][1] == first:
+            first = stretches.pop()[0]
+        stretches.append((first, end))
+    return labels, stretches
+
+
+def _cut(stretches: list[tuple[int, int]], length: int, seed: int) -> Iterator[tuple[int, int, int]]:
+    """First base, end and strand of windows side by side; a rest of a stretch is a shorter window."""
+    random = np.random.default_rng(seed)
+    for low, high in stretches:
+        for first in range(low, high, length):
+            if min(length, high - first) >= SHORTEST:
+                yield first, min(first + length, high), int(random.choice([1, -1]))
+
+
+def _read(letters_L: np.ndarray, strand: int) -> np.ndarray:
+    """Token ids of letters, along a strand."""
+    codes_L = genomes.codes_of(letters_L)
+    return genomes.BASE_ID + (codes_L if strand > 0 else genomes.COMPLEMENT[codes_L[::-1]]).astype(np.int32)
+
+
+def _part(stretches: list[tuple[int, int]], split: str) -> tuple[int, int]:
+    """First base and end of a split, in what lies between the first stretch and the last."""
+    first, end = stretches[0][0], stretches[-1][1]
+    low, high = (round(first + share * (end - first)) for share in PARTS[split])
+    return low, high
+
+
+def _file(data_dir: str | None, name: str) -> Path:
+    found = next(iter(sorted(Path(data_dir).rglob(name))), None) if data_dir is not None else None
+    if found is None:
+        where = "data_dir is not set" if data_dir is None else f"{data_dir} holds no {name}"
+        raise MissingDataError(
+            f"{where}: `apt-get download {PACKAGE} && dpkg-deb -x {PACKAGE}_*.deb fly` gets the files; then name the "
+            "folder by data_dir, as --data.data_dir fly."
+        )
+    return found
