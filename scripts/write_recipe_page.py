@@ -11,7 +11,7 @@ from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, describe_task
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.arguments import PhaseSection, PretrainSection
-from hf_longseq.training.build import build_config, build_model, classifier_class
+from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
 
 INTRODUCTION = """# Recipes
@@ -108,7 +108,8 @@ def _foreign_row(name: str, arch: str, recipe: Recipe) -> str:
     if not weights:
         with torch.device("meta"):
             spec = describe_task(recipe.data.task)
-            model = build_model(classifier_class(spec), build_config(recipe, spec, classifier=True))
+            config = configuration(recipe.model, recipe.finetune, spec)
+            model = fresh_model(head_class(recipe.finetune, spec), config)
             size = _count(model.num_parameters())
     scratch = "the same" if recipe.scratch == recipe.finetune else _phase(recipe.scratch)
     model = f"{arch}, {weights or 'random weights'}"
@@ -121,7 +122,8 @@ def _row(name: str, arch: str, recipe: Recipe) -> str:
     if is_hf(arch):
         return _foreign_row(name, arch, recipe)
     with torch.device("meta"):
-        size = build_model(classifier_class(spec), build_config(recipe, spec)).num_parameters()
+        config = configuration(recipe.model, recipe.finetune, spec)
+        size = fresh_model(head_class(recipe.finetune, spec), config).num_parameters()
     model = f"{arch}, {fields.get('num_hidden_layers')} layers of {fields.get('hidden_size')}"
     masking = f"{recipe.pretrain.mask_ratio or spec.mask_ratio:.0%}, {_loss(recipe.pretrain, spec)}"
     scratch = "the same" if recipe.scratch == recipe.finetune else _phase(recipe.scratch)

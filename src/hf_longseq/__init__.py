@@ -37,7 +37,7 @@ _HOME = {
     "Recipe": "training.recipe",
     "LongSeqTrainer": "training.trainer",
     "SPTConfig": "training.spt_config",
-    "SPTTrainer": "training.spt_trainer",
+    "SPTTrainer": "training.trainer",
     "pretrain": "training.run",
     "finetune": "training.run",
     "evaluate": "training.inference",

@@ -31,8 +31,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.training.spt_config import SPTConfig
-from hf_longseq.training.spt_trainer import SPTTrainer
-from hf_longseq.training.trainer import LongSeqTrainer
+from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 
 Inputs = np.ndarray | Sequence[np.ndarray] | Sequence[str]
 # texts are cut to so many bytes

@@ -46,7 +46,7 @@ def test_names_and_settings_are_checked_before_torch_is_imported(tmp_path, words
 
 
 def test_fields_that_do_not_go_together_are_refused_before_data_are_generated(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_longseq.training.build.load_data", lambda *_: pytest.fail("data were generated"))
+    monkeypatch.setattr("hf_longseq.training.run.load_data", lambda *_: pytest.fail("data were generated"))
     words = ["pretrain", "--task", "listops", "--arch", "transformer", "--model.num_attention_heads", "7"]
     assert main([*words, "--output_dir", str(tmp_path / "run")]) == 2
     assert "num_attention_heads is 7, which does not divide" in capsys.readouterr().err

@@ -14,8 +14,8 @@ from hf_longseq.cli.options import (
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
 from hf_longseq.training.arguments import SECTIONS, section_options
-from hf_longseq.training.build import training_arguments
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.spt_config import training_arguments
 
 
 def test_dashes_and_equals_signs_are_welcome():

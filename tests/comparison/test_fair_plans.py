@@ -13,7 +13,7 @@ from hf_longseq.comparison.plan import Axes, Planner
 from hf_longseq.data.task import describe_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf
-from hf_longseq.training.build import build_config, build_model, classifier_class
+from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.recipe import architectures_of, read_recipe
 
 TRAIN, SUBSET = 20_000, 2_000
@@ -26,7 +26,8 @@ def num_parameters(recipe):
     """Parameters of the classifier that a recipe describes."""
     spec = describe_task(recipe.data.task)
     with torch.device("meta"):
-        return build_model(classifier_class(spec), build_config(recipe, spec, classifier=True)).num_parameters()
+        config = configuration(recipe.model, recipe.finetune, spec)
+        return fresh_model(head_class(recipe.finetune, spec), config).num_parameters()
 
 
 def count(section):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hf_longseq.data.task import load_task
-from hf_longseq.training.build import CLASSIFIER, build_config, build_model
+from hf_longseq.training.assemble import CLASSIFIER, configuration, fresh_model
 from hf_longseq.training.recipe import Recipe
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -116,4 +116,4 @@ def test_recipes_of_the_examples_build(path, get_data, monkeypatch, tmp_path):
     _, spec = load_task("own-data", data=str(tmp_path / "bbc.jsonl"), max_length=64, cache_dir=str(tmp_path))
     for arch in ("transformer", "s4", "dlr"):
         recipe = Recipe.load(path, arch=arch)
-        build_model(CLASSIFIER, build_config(recipe, spec))
+        fresh_model(CLASSIFIER, configuration(recipe.model, recipe.finetune, spec))

@@ -12,7 +12,7 @@ from hf_longseq.cli.compare import add_plan_options, listed
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted
 from hf_longseq.comparison.settings import recipe_loader
 from hf_longseq.data.task import describe_task
-from hf_longseq.training.build import build_config
+from hf_longseq.training.assemble import configuration
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu_evidence.sh"
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a script for bash")
@@ -37,7 +37,7 @@ def test_a_command_takes_shipped_recipes_and_options_that_exist(line):
     for arch in listed(options.arch):
         assert f"{options.task}/{arch}" in recipes.names()
         recipe = load(arch, "masked")
-        build_config(recipe, describe_task(options.task), classifier=True)
+        configuration(recipe.model, recipe.finetune, describe_task(options.task))
         for phase in (recipe.pretrain, recipe.finetune, recipe.scratch):
             assert phase.bf16 and phase.lr_scheduler_type == "cosine" and phase.num_train_epochs <= 5
 

@@ -26,7 +26,7 @@ def add_toy_tasks(put=dict.__setitem__) -> None:
 def run_case(case: dict) -> dict | None:
     """Run one case; its metrics, or None if it was stopped."""
     from hf_longseq import Recipe, finetune, pretrain
-    from hf_longseq.training.trainer import ProgressReport
+    from hf_longseq.training.callbacks import ProgressReport
 
     sections = {name: dict(values) for name, values in case["sections"].items()}
     sections.setdefault("data", {})["task"] = case["task"]

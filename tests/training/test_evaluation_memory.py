@@ -15,9 +15,8 @@ from datasets import Dataset
 torch.set_num_threads(1)
 from hf_longseq.data.task import TaskSpec
 from hf_longseq import Recipe
-from hf_longseq.training.build import build_config, build_model, denoising_parts, pretraining_class
-from hf_longseq.training.build import training_arguments
-from hf_longseq.training.trainer import LongSeqTrainer
+from hf_longseq.training.spt_config import training_arguments
+from hf_longseq.training.trainer import SPTTrainer
 arch, fields = json.loads('{model}')
 spec = TaskSpec(
     "long", "tokens", 16384, vocab_size=256, pad_token_id=0, mask_token_id=1, labels=("a", "b"), mask_ratio=0.3
@@ -26,12 +25,9 @@ recipe = Recipe.load(None, {{"data": {{"task": "text"}}, "model": {{"arch": arch
 recipe.pretrain.global_batch_size = recipe.pretrain.per_device_eval_batch_size = 1
 rng = np.random.default_rng(0)
 rows = [{{"input_ids": rng.integers(2, 256, 16384).astype(np.int32), "labels": 0}} for _ in range(4)]
-model = build_model(pretraining_class(recipe.pretrain, spec), build_config(recipe, spec))
-collator, eval_collator, metrics = denoising_parts(recipe.pretrain, spec, seed=0)
-trainer = LongSeqTrainer(
-    model=model, args=training_arguments(recipe.pretrain, Path("run"), steps=1, seed=0, metric="loss"),
-    train_dataset=Dataset.from_list(rows[:1]), eval_dataset=Dataset.from_list(rows), data_collator=collator,
-    eval_data_collator=eval_collator, eval_metrics=metrics,
+trainer = SPTTrainer(
+    model=recipe.model, args=training_arguments(recipe.pretrain, Path("run"), steps=1, seed=0, metric="loss"),
+    train_dataset=Dataset.from_list(rows[:1]), eval_dataset=Dataset.from_list(rows), spec=spec,
 )
 def peak(examples):
     trainer.evaluate(trainer.eval_dataset.select(range(examples)))

@@ -21,11 +21,10 @@ from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.training import run_folder
-from hf_longseq.training.architectures import base_config
-from hf_longseq.training.build import build_config, build_model, load_data, pretraining_class
-from hf_longseq.training.hf_architectures import commit_of
-from hf_longseq.training.hf_weights import spelled, start_from_weights
-from hf_longseq.training.transfer import load_pretrained_classifier
+from hf_longseq.training.architectures import base_config, commit_of
+from hf_longseq.training.assemble import configuration, fresh_model, head_class
+from hf_longseq.training.subsets import load_data
+from hf_longseq.training.transfer import load_pretrained, spelled, start_from_weights
 
 ENCODERS = ("bert", "roberta", "modernbert", "longformer")
 DECODERS = ("gpt_neox", "llama", "mamba2")
@@ -49,7 +48,7 @@ def parts(recipe):
     """The task's description, and a fresh model of pretraining."""
     spec = load_data(recipe.data).spec
     torch.manual_seed(0)
-    return spec, build_model(pretraining_class(recipe.pretrain, spec), build_config(recipe, spec))
+    return spec, fresh_model(head_class(recipe.pretrain, spec), configuration(recipe.model, recipe.pretrain, spec))
 
 
 @every_type
@@ -58,8 +57,8 @@ def test_the_trunk_is_taken_over_whole_for_tokens_and_for_values(toy, model_type
         recipe = toy(model_type, task)
         spec, model = parts(recipe)
         model.save_pretrained(tmp_path / task)
-        config = build_config(recipe, spec, classifier=True)
-        classifier, report = load_pretrained_classifier(tmp_path / task, config)
+        config = configuration(recipe.model, recipe.finetune, spec)
+        classifier, report = load_pretrained(tmp_path / task, config)
         own = classifier.state_dict()
         trunk = AutoModel.from_pretrained(tmp_path / task).state_dict()
         ending = {name: next((own[key] for key in own if key.endswith(name)), None) for name in trunk}
@@ -184,7 +183,7 @@ def test_an_objective_that_the_architecture_cannot_do_is_refused_before_training
     with pytest.raises(HfLongSeqError, match=f"'{wrong}', but hf:{model_type} .* can do {other} pretraining"):
         pretrain(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    build_config(recipe, load_data(recipe.data).spec, classifier=True)  # fine-tuning alone has no objective
+    configuration(recipe.model, recipe.finetune, load_data(recipe.data).spec)  # fine-tuning alone has no objective
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,8 @@ def test_an_objective_that_the_architecture_cannot_do_is_refused_before_training
 def test_directions_that_cannot_be_are_refused(tiny, arch, task, model, objective, message):
     recipe = tiny(task, arch, model=model, pretrain={"objective": objective})
     with pytest.raises(HfLongSeqError, match=message):
-        build_config(recipe, load_data(recipe.data).spec, classifier=objective == "masked" and task == "waves")
+        settings = recipe.finetune if objective == "masked" and task == "waves" else recipe.pretrain
+        configuration(recipe.model, settings, load_data(recipe.data).spec)
 
 
 @pytest.mark.parametrize("task, directions", [("tags", True), ("waves", "separate")])
@@ -221,7 +221,7 @@ def test_a_decoder_that_is_told_to_be_one_may_predict(toy):
     recipe = toy("bert", pretrain={"objective": "causal"}, model={"is_decoder": True})
     _, model = parts(recipe)
     assert type(model).__name__ == "BertLMHeadModel" and looks_back_only(model.config)
-    config = build_config(recipe, load_data(recipe.data).spec, classifier=True)
+    config = configuration(recipe.model, recipe.finetune, load_data(recipe.data).spec)
     assert config.model_type == "longseq_adapter"  # its own classifier reads the first token, which saw nothing
 
 
@@ -240,12 +240,13 @@ def test_a_decoder_that_is_told_to_be_one_may_predict(toy):
 def test_a_wrong_field_is_named(toy, fields, message):
     with pytest.raises(HfLongSeqError, match=message):
         recipe = toy("bert", "waves", model=fields)
-        build_model(AutoModelForSequenceClassification, build_config(recipe, load_data(recipe.data).spec, True))
+        config = configuration(recipe.model, recipe.finetune, load_data(recipe.data).spec)
+        fresh_model(AutoModelForSequenceClassification, config)
 
 
 def test_a_stated_pooling_takes_our_head_on_tokens_too(toy):
     recipe = toy("bert", model={"pooling": "max"})
-    config = build_config(recipe, load_data(recipe.data).spec, classifier=True)
+    config = configuration(recipe.model, recipe.finetune, load_data(recipe.data).spec)
     assert (config.model_type, config.pooling, config.input_type) == ("longseq_adapter", "max", "tokens")
 
 
@@ -290,9 +291,9 @@ def start(tiny, arch, task, **model):
     recipe.model.fields = model  # without the toy sizes, which the weights already have
     spec = load_data(recipe.data).spec
     torch.manual_seed(0)
-    config = build_config(recipe, spec, classifier=True)
-    model = build_model(AutoModelForSequenceClassification, config)
-    return model, start_from_weights(model, recipe, spec)
+    config = configuration(recipe.model, recipe.finetune, spec)
+    model = fresh_model(AutoModelForSequenceClassification, config)
+    return model, start_from_weights(model, recipe.model, spec)
 
 
 def test_weights_that_are_not_safetensors_are_refused(tiny, foundation):
@@ -362,7 +363,7 @@ def test_learned_positions_cannot_grow(tiny, tmp_path):
     recipe = tiny("waves", f"hf:{tmp_path / 'short'}")
     recipe.model.fields = {}
     with pytest.raises(HfLongSeqError, match="has learned 16 positions, but the sequences of the task have up to 20"):
-        build_config(recipe, load_data(recipe.data).spec)
+        configuration(recipe.model, recipe.pretrain, load_data(recipe.data).spec)
 
 
 @pytest.mark.parametrize("field, value", [("init_normal", 0.1), ("init", "mimetic")])
@@ -370,16 +371,16 @@ def test_a_random_initialisation_of_pretrained_weights_contradicts_itself(tiny, 
     recipe = tiny("waves", f"hf:{foundation}", model={field: value})
     recipe.model.fields = {"init": value} if field == "init" else {}
     with pytest.raises(HfLongSeqError, match=f"model.{field} and the weights of .* exclude each other"):
-        build_config(recipe, load_data(recipe.data).spec, classifier=True)
+        configuration(recipe.model, recipe.finetune, load_data(recipe.data).spec)
 
 
 def test_a_mimetic_initialisation_is_for_mamba_behind_the_adapter(tiny):
     with pytest.raises(HfLongSeqError, match="on tokens is transformers' own class: set model.bidirectional to true"):
         recipe = tiny("tags", "hf:mamba2", model={"init": "mimetic"}, pretrain={"objective": "causal"})
-        build_config(recipe, load_data(recipe.data).spec)
+        configuration(recipe.model, recipe.pretrain, load_data(recipe.data).spec)
     with pytest.raises(HfLongSeqError, match="init is 'mimetic', which is for trunks of mamba and mamba2"):
         recipe = tiny("waves", "hf:llama", model={"init": "mimetic"}, pretrain={"objective": "causal"})
-        build_config(recipe, load_data(recipe.data).spec)
+        configuration(recipe.model, recipe.pretrain, load_data(recipe.data).spec)
     with pytest.raises(HfLongSeqError, match="init_normal would redraw what model.init=mimetic set"):
         tiny("waves", "transformer", model={"init": "mimetic", "init_normal": 0.1, "num_attention_heads": 2})
 
@@ -399,7 +400,7 @@ def test_the_commit_of_a_repository_is_recorded_and_all_of_it_read_from_there(ti
     (cache / "refs" / "main").write_text(first)
     recipe = tiny("tags", "hf:gpt_neox", pretrain={"objective": "causal", "max_steps": 1},
                   model={"pretrained": "org/toy"})  # fmt: skip
-    build_config(recipe, load_data(recipe.data).spec)
+    configuration(recipe.model, recipe.pretrain, load_data(recipe.data).spec)
     assert commit_of("org/toy", None) == first
     (cache / "refs" / "main").write_text("b" * 40)  # the branch moves on, to what this process has not begun with
     run = pretrain(recipe, tmp_path / "run")
@@ -416,13 +417,13 @@ def test_a_checkpoint_with_an_extra_tensor_of_the_trunk_is_refused(toy, tmp_path
     tensors["bert.encoder.layer.7.extra"] = torch.zeros(2)
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(HfLongSeqError, match="also holds bert.encoder.layer.7.extra"):
-        load_pretrained_classifier(tmp_path, build_config(recipe, spec, classifier=True))
+        load_pretrained(tmp_path, configuration(recipe.model, recipe.finetune, spec))
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(toy, tmp_path):
     _, model = parts(toy("bert"))
     model.save_pretrained(tmp_path)
     other = toy("roberta")
-    config = build_config(other, load_data(other.data).spec, classifier=True)
+    config = configuration(other.model, other.finetune, load_data(other.data).spec)
     with pytest.raises(HfLongSeqError, match="is a bert model, but model.arch asks for roberta"):
-        load_pretrained_classifier(tmp_path, config)
+        load_pretrained(tmp_path, config)

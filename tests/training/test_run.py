@@ -8,7 +8,7 @@ from transformers import AutoModelForSequenceClassification
 
 from hf_longseq import evaluate, finetune, predict, pretrain
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.build import load_data
+from hf_longseq.training.subsets import load_data
 
 
 def weights(folder):
@@ -227,12 +227,11 @@ def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
 
 
 def test_every_parameter_can_be_redrawn_from_one_normal_distribution(tiny, tmp_path):
-    from hf_longseq.training.build import CLASSIFIER, build_config, build_model, load_data
-    from hf_longseq.training.run import redraw_parameters
+    from hf_longseq.training.assemble import CLASSIFIER, configuration, fresh_model, redraw_parameters
 
     recipe = tiny(model={"init_normal": 0.1}, finetune={"max_steps": 1, "learning_rate": 0.0})
     data = load_data(recipe.data)
-    model = build_model(CLASSIFIER, build_config(recipe, data.spec))
+    model = fresh_model(CLASSIFIER, configuration(recipe.model, recipe.scratch, data.spec))
     redraw_parameters(model, recipe.model.init_normal)
     drawn = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     assert 0.09 < drawn.std() < 0.11 and abs(drawn.mean()) < 0.01

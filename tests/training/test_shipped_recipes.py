@@ -7,17 +7,9 @@ import yaml
 
 from hf_longseq import Recipe, finetune, pretrain, recipes
 from hf_longseq.data.task import describe_task
-from hf_longseq.training.build import (
-    CLASSIFIER,
-    build_config,
-    build_model,
-    classification_parts,
-    classifier_class,
-    denoising_parts,
-    pretraining_class,
-)
+from hf_longseq.training.assemble import collators_and_metrics, configuration, fresh_model, head_class
 from hf_longseq.training.recipe import architectures_of
-from hf_longseq.training.transfer import load_pretrained_classifier
+from hf_longseq.training.transfer import load_pretrained
 
 PAPER_TASKS = (
     "listops text retrieval image pathfinder pathx pathx-256 speech-commands scifar bidmc-hr bidmc-rr bidmc-spo2"
@@ -107,11 +99,11 @@ def test_state_space_parameters_have_the_papers_rate_in_the_recipes_of_the_evide
 def test_its_model_has_the_published_size(name):
     recipe = Recipe.load(name)
     spec = describe_task(recipe.data.task)
-    config = build_config(recipe, spec)
+    config = configuration(recipe.model, recipe.pretrain, spec)
     with torch.device("meta"):
         sizes = [
-            build_model(kind, config).num_parameters()
-            for kind in (CLASSIFIER, pretraining_class(recipe.pretrain, spec))
+            fresh_model(head_class(settings, spec), config).num_parameters()
+            for settings in (recipe.finetune, recipe.pretrain)
         ]
     fine_tuned, pretrained = PUBLISHED[name]
     if spec.modality == "tokens":
@@ -176,15 +168,15 @@ def test_it_steps_through_both_phases_at_toy_size(name, objective, tmp_path):
     kept = {key: small for key, small in {"attention_window": 8, "num_ssm": 2}.items() if whole.get(key)}
     recipe = Recipe.load(name, {"model": kept}, arch=arch, objective=objective, tiny=True)
     spec = describe_task(recipe.data.task)
-    config = build_config(recipe, spec)
     rows = some_rows(spec)
-    collator = denoising_parts(recipe.pretrain, spec, seed=0)[0]
-    pretrained = build_model(pretraining_class(recipe.pretrain, spec), config)
+    collator = collators_and_metrics(recipe.pretrain, spec)[0]
+    config = configuration(recipe.model, recipe.pretrain, spec)
+    pretrained = fresh_model(head_class(recipe.pretrain, spec), config)
     take_a_step(pretrained, collator(rows), recipe.pretrain)
     pretrained.save_pretrained(tmp_path)
-    classifier, report = load_pretrained_classifier(tmp_path, config, auto_class=classifier_class(spec))
+    classifier, report = load_pretrained(tmp_path, config, head_class(recipe.finetune, spec))
     assert all(new.startswith("classifier.") for new in report.new)
-    take_a_step(classifier, classification_parts(spec)[0](rows), recipe.finetune)
+    take_a_step(classifier, collators_and_metrics(recipe.finetune, spec)[0](rows), recipe.finetune)
 
 
 @pytest.mark.parametrize("name", ("demo", "listops/mega"))

@@ -12,8 +12,7 @@ from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.arguments import PretrainSection
-from hf_longseq.training.build import training_arguments
-from hf_longseq.training.spt_config import SPTConfig
+from hf_longseq.training.spt_config import SPTConfig, training_arguments
 from hf_longseq.training.trainer_fields import REFUSED, trainer_fields
 
 LISTOPS = {"data": {"task": "listops"}}

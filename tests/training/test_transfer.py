@@ -7,9 +7,10 @@ from safetensors.torch import load_file, save_file
 from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import S4Config
-from hf_longseq.training.build import CLASSIFIER, build_config, build_model, load_data, pretraining_class
+from hf_longseq.training.assemble import CLASSIFIER, configuration, fresh_model, head_class
 from hf_longseq.training.run_folder import claim_folder
-from hf_longseq.training.transfer import load_pretrained_classifier, model_section
+from hf_longseq.training.subsets import load_data
+from hf_longseq.training.transfer import load_pretrained, model_section
 
 ARCHS = ("s4", "dlr", "transformer")
 
@@ -21,9 +22,9 @@ def pretrained(tiny, tmp_path):
     def make(folder="checkpoint", **options):
         recipe = tiny(**options)
         spec = load_data(recipe.data).spec
-        config = build_config(recipe, spec)
-        build_model(pretraining_class(recipe.pretrain, spec), config).save_pretrained(tmp_path / folder)
-        return tmp_path / folder, build_config(recipe, spec, classifier=True)
+        config = configuration(recipe.model, recipe.pretrain, spec)
+        fresh_model(head_class(recipe.pretrain, spec), config).save_pretrained(tmp_path / folder)
+        return tmp_path / folder, configuration(recipe.model, recipe.finetune, spec)
 
     return make
 
@@ -33,7 +34,7 @@ def pretrained(tiny, tmp_path):
 @pytest.mark.parametrize("objective", ["masked", "causal"])
 def test_the_whole_trunk_is_loaded_and_only_the_heads_change(pretrained, arch, task, head, objective):
     folder, config = pretrained(arch=arch, task=task, pretrain={"objective": objective})
-    model, report = load_pretrained_classifier(folder, config)
+    model, report = load_pretrained(folder, config)
     stored = load_file(folder / "model.safetensors")
     for name, tensor in model.state_dict().items():
         if not name.startswith("classifier."):
@@ -59,7 +60,7 @@ def test_a_checkpoint_of_another_model_is_refused(pretrained, other, message):
     folder, _ = pretrained()
     _, config = pretrained("other", **other)
     with pytest.raises(HfLongSeqError, match=message):
-        load_pretrained_classifier(folder, config)
+        load_pretrained(folder, config)
 
 
 def test_another_task_is_a_note(pretrained, tmp_path):
@@ -67,14 +68,14 @@ def test_another_task_is_a_note(pretrained, tmp_path):
     stage = tmp_path / "stage"
     claim_folder(stage, {"data": {"task": "heartbeats"}})
     (stage / "resolved.yaml").rename(folder / "resolved.yaml")
-    assert load_pretrained_classifier(folder, config, task="waves")[1].pretrained_on == "heartbeats"
-    assert load_pretrained_classifier(folder, config, task="heartbeats")[1].pretrained_on is None
+    assert load_pretrained(folder, config, task="waves")[1].pretrained_on == "heartbeats"
+    assert load_pretrained(folder, config, task="heartbeats")[1].pretrained_on is None
 
 
 def test_series_of_other_channels_start_with_a_new_embedding(pretrained):
     folder, _ = pretrained()
     _, config = pretrained("other", task="heights")
-    _, report = load_pretrained_classifier(folder, config)
+    _, report = load_pretrained(folder, config)
     embedding = {"model.embed_values.weight", "model.embed_values.bias"}
     assert {name for name in report.new if not name.startswith("classifier.")} == embedding
     assert embedding <= set(report.dropped) and len(report.loaded) > 10
@@ -85,9 +86,9 @@ def test_a_classifier_keeps_its_head_for_classes_of_the_same_names(pretrained, t
     _, config = pretrained()
     config.id2label = {0: "a", 1: "b"}
     config.label2id = {"a": 0, "b": 1}
-    build_model(CLASSIFIER, config).save_pretrained(tmp_path / "classifier")
+    fresh_model(CLASSIFIER, config).save_pretrained(tmp_path / "classifier")
     config.id2label = dict(enumerate(names))
-    _, report = load_pretrained_classifier(tmp_path / "classifier", config)
+    _, report = load_pretrained(tmp_path / "classifier", config)
     assert bool(report.new) != kept and bool(report.dropped) != kept
 
 
@@ -104,7 +105,7 @@ def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(pretrained, change):
         tensors[name] = torch.zeros(3, 3, 3)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(HfLongSeqError, match="fit"):
-        load_pretrained_classifier(folder, config)
+        load_pretrained(folder, config)
 
 
 @pytest.mark.parametrize("written", ['{"model_type": "foo"}', "{", '{"model_type": "longseq_s4", "hidden_size": "x"}'])
@@ -112,7 +113,7 @@ def test_a_configuration_that_cannot_be_read_is_named(tmp_path, written):
     (tmp_path / "config.json").write_text(written)
     said = f"init_from {tmp_path} has a configuration that cannot be read: "
     with pytest.raises(HfLongSeqError, match=said):
-        load_pretrained_classifier(tmp_path, S4Config(vocab_size=5))
+        load_pretrained(tmp_path, S4Config(vocab_size=5))
     with pytest.raises(HfLongSeqError, match=said):
         model_section(tmp_path)
 
@@ -120,10 +121,10 @@ def test_a_configuration_that_cannot_be_read_is_named(tmp_path, written):
 def test_a_folder_without_a_model_is_refused(tmp_path, pretrained):
     folder, config = pretrained()
     with pytest.raises(HfLongSeqError, match="holds no config.json"):
-        load_pretrained_classifier(tmp_path, config)
+        load_pretrained(tmp_path, config)
     (folder / "model.safetensors").unlink()
     with pytest.raises(HfLongSeqError, match="holds no model.safetensors"):
-        load_pretrained_classifier(folder, config)
+        load_pretrained(folder, config)
 
 
 def test_damaged_weights_are_refused(pretrained):
@@ -131,13 +132,13 @@ def test_damaged_weights_are_refused(pretrained):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(HfLongSeqError, match="does not fit the model"):
-        load_pretrained_classifier(folder, config)
+        load_pretrained(folder, config)
 
 
 def test_pooling_and_dropout_may_differ_between_the_phases(pretrained):
     folder, _ = pretrained()
     _, config = pretrained("other", model={"pooling": "max", "dropout": 0.1})
-    model, _ = load_pretrained_classifier(folder, config)
+    model, _ = load_pretrained(folder, config)
     assert (model.config.pooling, model.config.dropout) == ("max", 0.1)
     assert json.loads((folder / "config.json").read_text())["pooling"] == "mean"
 
@@ -146,9 +147,9 @@ def test_pooling_and_dropout_may_differ_between_the_phases(pretrained):
 def test_the_backward_direction_starts_as_from_scratch_after_causal_pretraining(pretrained, arch):
     folder, config = pretrained(arch=arch, pretrain={"objective": "causal"})
     torch.manual_seed(3)
-    scratch = build_model(CLASSIFIER, config).state_dict()
+    scratch = fresh_model(CLASSIFIER, config).state_dict()
     torch.manual_seed(3)
-    model, report = load_pretrained_classifier(folder, config)
+    model, report = load_pretrained(folder, config)
     stored = load_file(folder / "model.safetensors")
     assert model.config.bidirectional and report.forward
     for name, tensor in model.state_dict().items():
@@ -174,9 +175,9 @@ def test_pretraining_of_no_steps_gives_the_weights_of_scratch(pretrained, arch, 
     torch.manual_seed(3)
     folder, config = pretrained(arch=arch, task=task, pretrain=OBJECTIVES[objective])
     torch.manual_seed(3)
-    scratch = build_model(CLASSIFIER, config).state_dict()
+    scratch = fresh_model(CLASSIFIER, config).state_dict()
     torch.manual_seed(3)
-    model, _ = load_pretrained_classifier(folder, config)
+    model, _ = load_pretrained(folder, config)
     assert all(torch.equal(tensor, scratch[name]) for name, tensor in model.state_dict().items())
 
 
@@ -184,7 +185,7 @@ def test_pretraining_of_no_steps_gives_the_weights_of_scratch(pretrained, arch, 
 @pytest.mark.parametrize("task", ["waves", "tags"])
 def test_the_whole_trunk_is_loaded_after_causal_pretraining_in_both_directions(pretrained, arch, task):
     folder, config = pretrained(arch=arch, task=task, pretrain={"objective": "causal", "both_directions": True})
-    model, report = load_pretrained_classifier(folder, config)
+    model, report = load_pretrained(folder, config)
     stored = load_file(folder / "model.safetensors")
     assert model.config.bidirectional and not report.forward
     assert all(name.startswith("classifier.") for name in report.new)
@@ -193,7 +194,7 @@ def test_the_whole_trunk_is_loaded_after_causal_pretraining_in_both_directions(p
 
 def test_a_one_directional_classifier_takes_all_of_a_causal_checkpoint(pretrained):
     folder, config = pretrained(model={"bidirectional": False}, pretrain={"objective": "causal"})
-    model, report = load_pretrained_classifier(folder, config)
+    model, report = load_pretrained(folder, config)
     assert not model.config.bidirectional and not report.forward
 
 
@@ -201,4 +202,4 @@ def test_a_checkpoint_that_looks_ahead_cannot_be_made_causal(pretrained):
     folder, _ = pretrained()
     _, config = pretrained("other", model={"bidirectional": False})
     with pytest.raises(HfLongSeqError, match="bidirectional=True, but this run has bidirectional=False"):
-        load_pretrained_classifier(folder, config)
+        load_pretrained(folder, config)

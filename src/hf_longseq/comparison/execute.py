@@ -39,14 +39,16 @@ from hf_longseq.comparison.workers import run_in_processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
-from hf_longseq.training import build, distributed, run_folder
+from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.arguments import DataSection
+from hf_longseq.training.assemble import collators_and_metrics, configuration, fresh_model, head_class
 from hf_longseq.training.callbacks import Diverged
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.inference import evaluate
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe
 from hf_longseq.training.run import finetune, pretrain
+from hf_longseq.training.subsets import TaskData, load_data
 
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")
@@ -201,14 +203,14 @@ class DataCache:
     """Data by their section, so that runs on the same data load them once."""
 
     def __init__(self):
-        self._loaded: dict[str, build.TaskData] = {}
+        self._loaded: dict[str, TaskData] = {}
         self._flops: dict[str, float | None] = {}
 
-    def load(self, section: DataSection) -> build.TaskData:
+    def load(self, section: DataSection) -> TaskData:
         """The data of a section in which the planner has put the seed of the labelled subset."""
         key = repr(section)
         if key not in self._loaded:
-            self._loaded[key] = distributed.main_first(lambda: build.load_data(section))
+            self._loaded[key] = distributed.main_first(lambda: load_data(section))
         return self._loaded[key]
 
     def count(self, section: DataSection) -> tuple[int, int]:
@@ -226,7 +228,7 @@ class DataCache:
         if key not in self._flops:
             head, config, collator = _phase_parts(recipe, phase, data.spec)
             with torch.random.fork_rng():
-                model = build.build_model(head, config)
+                model = fresh_model(head, config)
             device = torch.accelerator.current_accelerator() or torch.device("cpu")
             batch = [rows[row] for row in range(min(micro, len(rows)))]
             self._flops[key] = training_flops(model, collator, batch, device)
@@ -235,11 +237,9 @@ class DataCache:
 
 def _phase_parts(recipe: Recipe, phase: str, spec: TaskSpec) -> tuple[type, Any, Any]:
     """The Auto class and the configuration of a phase's model, and the collator of its evaluation."""
-    config = build.build_config(recipe, spec, classifier=phase != "pretrain")
-    if phase == "pretrain":
-        _, collator, _ = build.denoising_parts(recipe.pretrain, spec, seed=0)
-        return build.pretraining_class(recipe.pretrain, spec), config, collator
-    return build.classifier_class(spec), config, build.classification_parts(spec)[0]
+    settings = getattr(recipe, phase)
+    training, evaluation, _ = collators_and_metrics(settings, spec)
+    return head_class(settings, spec), configuration(recipe.model, settings, spec), evaluation or training
 
 
 def check_models(runs: Sequence[Run], data: DataCache) -> None:
@@ -248,10 +248,10 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
     for run in reversed(different.values()):
         head, config, _ = _phase_parts(run.recipe, run.phase, data.load(run.recipe.data).spec)
         with torch.device("meta"):
-            build.build_model(head, config)
+            fresh_model(head, config)
 
 
-def check_held_out(output_dir: Path, data: build.TaskData) -> None:
+def check_held_out(output_dir: Path, data: TaskData) -> None:
     """Raise if a run in the folder of a comparison was chosen or scored on other data: a row is of one test split."""
     known = sorted((output_dir / RUNS).glob(f"*/{run_folder.DATA}"))
     splits = {"validation": data.validation, "test": data.test} if known else {}

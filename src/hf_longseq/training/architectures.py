@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
-from hf_longseq.training.arguments import convert
+from hf_longseq.training.arguments import ModelSection, convert
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -229,6 +229,24 @@ def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
             f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
         )
     return None if name in CONFIG_MAPPING_NAMES else name
+
+
+def starts_from(section: ModelSection) -> str | None:
+    """The repository or folder whose weights a model starts from; None for random weights."""
+    pretrained = section.fields.get("pretrained")
+    return weights_source(section.arch, pretrained) if is_hf(section.arch) and pretrained is not False else None
+
+
+@functools.cache
+def commit_of(source: str, revision: str | None) -> str | None:
+    """The commit of a repository whose configuration `base_config` has read; None for a folder.
+
+    It stays the same as long as the process lives, so that weights and tokenizer are of that commit too.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    found = None if Path(source).is_dir() else try_to_load_from_cache(source, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else None
 
 
 def _refuse_other_kinds(arch: str, config: "PreTrainedConfig") -> None:

@@ -1,15 +1,17 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks: stop on a signal or NaN; detect chance-level results."""
+"""Callbacks: stop on a signal or NaN, tell how far a run is, take the time; detect chance-level results."""
 
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.checkpoints import last_checkpoint
@@ -126,6 +128,73 @@ class StopOnSignal(TrainerCallback):
                     "the command to resume",
                 )
             self._obey(self._received or self._agreed)
+
+
+class WallClock(TrainerCallback, ExportableState):
+    """Seconds spent in training, evaluations included, added up over resumes (kept in each checkpoint)."""
+
+    def __init__(self, seconds: float = 0.0):
+        self.seconds = seconds
+        self._started: float | None = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._started = time.monotonic() - self.seconds
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.seconds = time.monotonic() - self._started
+        self._started = None
+
+    def state(self) -> dict:
+        now = self.seconds if self._started is None else time.monotonic() - self._started
+        return {"args": {"seconds": now}, "attributes": {}}
+
+
+class ProgressReport(TrainerCallback):
+    """Tells a listener how far a run is: `listener(label, step, total, text)` after each step and evaluation.
+
+    `text` is a line for an evaluation, with the loss and `metric`, else None.
+    """
+
+    def __init__(self, label: str, listener: Callable, metric: str):
+        self.label = label
+        self.listener = listener
+        self.metric = metric
+
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, train_dataloader=None, **kwargs):
+        if state.is_world_process_zero:
+            micro, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
+            size = (
+                f"{model.num_parameters():,} parameters, {state.max_steps} steps of "
+                f"{micro * accumulation * args.world_size} of {len(train_dataloader.dataset):,} examples "
+                f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
+            )
+            text = f"{size}\n{parameter_group_table(optimizer.param_groups)}"
+            self.listener(self.label, state.global_step, state.max_steps, text)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.listener(self.label, state.global_step, state.max_steps, None)
+
+    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
+        names = dict.fromkeys(["eval_loss", f"eval_{self.metric}"])
+        shown = [f"{name.removeprefix('eval_')} {metrics[name]:.4f}" for name in names if name in (metrics or {})]
+        if shown and state.is_world_process_zero:
+            text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
+            self.listener(self.label, state.global_step, state.max_steps, text)
+
+
+def parameter_group_table(groups: list[dict]) -> str:
+    """Return the optimiser's groups as text: name, tensors, numbers, learning rate, weight decay."""
+    lines = [f"{'group':<10}{'tensors':>8}{'parameters':>12}{'lr':>11}{'decay':>8}"]
+    for group in groups:
+        # a model that declares no groups has the two of the stock Trainer
+        name = group.get("name", "decay" if group["weight_decay"] else "no_decay")
+        numbers = sum(parameter.numel() for parameter in group["params"])
+        lines.append(
+            f"{name:<10}{len(group['params']):>8}{numbers:>12,}"
+            f"{group.get('initial_lr', group['lr']):>11.2e}{group['weight_decay']:>8.3g}"
+        )
+    return "\n".join(lines)
 
 
 def at_chance(accuracy: float, chance: float, examples: int) -> bool:

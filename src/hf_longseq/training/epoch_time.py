@@ -17,7 +17,7 @@ import torch
 
 from hf_longseq.data.task import TASKS, TaskSpec, describe_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.build import build_config, build_model, classifier_class
+from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.recipe import Recipe
 
 
@@ -52,7 +52,8 @@ def epoch_times(
         examples = int(listed) if listed.isdigit() and not length else None
         for precision in precisions:
             torch.manual_seed(0)
-            model = build_model(classifier_class(spec), build_config(recipe, spec, classifier=True)).to(device).train()
+            config = configuration(recipe.model, recipe.scratch, spec)
+            model = fresh_model(head_class(recipe.scratch, spec), config).to(device).train()
             inputs = _random_batch(spec, micro, steps, device)
             seconds = seconds_of_a_step(model, inputs, -(-size // micro), precision, repeats)
             row = {"recipe": name, "precision": precision, "batch": size, "length": steps}

@@ -13,13 +13,10 @@ regression, classification where transformers has no such head, and a causal tru
 
 import copy
 import dataclasses
-import functools
 import inspect
-from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -36,12 +33,11 @@ from hf_longseq.training.architectures import (
     SOURCE_FIELDS,
     base_class,
     base_config,
-    is_hf,
     label_fields,
     looking_back,
-    weights_source,
+    starts_from,
 )
-from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.arguments import ModelSection
 
 MASKED = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
@@ -52,48 +48,28 @@ POSITIONS = ("max_position_embeddings", "max_seq_len")
 DERIVED = ("layer_types", "head_dim")
 
 
-def starts_from(recipe: Recipe) -> str | None:
-    """The repository or folder whose weights a run of `recipe` starts from; None for random weights."""
-    fields = recipe.model.fields
-    if not is_hf(recipe.model.arch) or fields.get("pretrained") is False:
-        return None
-    return weights_source(recipe.model.arch, fields.get("pretrained"))
-
-
-@functools.cache
-def commit_of(source: str, revision: str | None) -> str | None:
-    """The commit of a repository whose configuration `base_config` has read; None for a folder.
-
-    It stays the same as long as the process lives, so that weights and tokenizer are of that commit too.
-    """
-    found = None if Path(source).is_dir() else try_to_load_from_cache(source, "config.json", revision=revision)
-    return Path(found).parent.name if isinstance(found, str) else None
-
-
-def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: int | None) -> PreTrainedConfig:
+def hf_configuration(
+    section: ModelSection, spec: TaskSpec, objective: str | None, num_levels: int | None
+) -> PreTrainedConfig:
     """The configuration of a phase: the architecture's own, or an `AdapterConfig` that holds it.
 
-    `classifier` is for fine-tuning; `num_levels` are those that pretraining on values predicts, None for the values.
+    `objective` is that of pretraining, None for a classifier; `num_levels` are those that pretraining on values
+    predicts, None for the values.
     """
-    arch, fields = recipe.model.arch, recipe.model.fields
-    redrawn = "init_normal" if recipe.model.init_normal is not None else "init" if fields.get("init") else None
-    if redrawn and starts_from(recipe):
+    arch, fields, classifier = section.arch, section.fields, objective is None
+    redrawn = "init_normal" if section.init_normal is not None else "init" if fields.get("init") else None
+    if redrawn and starts_from(section):
         raise HfLongSeqError(
-            f"model.{redrawn} and the weights of {starts_from(recipe)!r} exclude each other: leave it out, or set "
+            f"model.{redrawn} and the weights of {starts_from(section)!r} exclude each other: leave it out, or set "
             "model.pretrained to false."
         )
-    if not classifier and recipe.pretrain.both_directions:
-        raise HfLongSeqError(
-            f"pretrain.both_directions is true, but {arch} is an architecture of transformers, whose directions "
-            "cannot be seen apart: leave both_directions out."
-        )
-    config = trunk_config(recipe, spec)
-    if recipe.pretrain.objective == "causal" and not classifier:  # only what is fine-tuned of it reads both ways
+    config = trunk_config(section, spec)
+    if objective == "causal":  # only what is fine-tuned of it reads both ways
         fields = looking_back(arch, fields)
     both_ways = bool(fields.get("bidirectional"))
     _check_trunk(arch, config, spec, both_ways)
-    if not classifier:
-        _check_objective(arch, config, recipe.pretrain.objective, both_ways)
+    if objective is not None:
+        _check_objective(arch, config, objective, both_ways)
     labels = label_fields(spec)
     own_class = spec.modality == "tokens" and not both_ways
     if own_class and fields.get("init") is not None:
@@ -110,7 +86,7 @@ def build_config(recipe: Recipe, spec: TaskSpec, classifier: bool, num_levels: i
     own = {"input_type": spec.modality, "pad_token_id": spec.pad_token_id, "pair_classification": spec.pair}
     if spec.modality == "values":
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
-    own |= {"pretraining_objective": "masked" if both_ways else recipe.pretrain.objective}
+    own |= {"pretraining_objective": "masked" if both_ways else objective or "masked"}
     own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
     with explained("the model section does not work", StrictDataclassError):
         return AdapterConfig(backbone_config=config, **own, **labels)
@@ -169,11 +145,11 @@ def _has_own_classifier(config: PreTrainedConfig, fields: dict, spec: TaskSpec) 
     )
 
 
-def trunk_config(recipe: Recipe, spec: TaskSpec) -> PreTrainedConfig:
-    """The architecture's own configuration with the recipe's fields, the task's ids and room for its length."""
-    arch, fields = recipe.model.arch, recipe.model.fields
+def trunk_config(section: ModelSection, spec: TaskSpec) -> PreTrainedConfig:
+    """The architecture's own configuration with the section's fields, the task's ids and room for its length."""
+    arch, fields = section.arch, section.fields
     base = base_config(arch, fields.get("pretrained"), fields.get("revision"))
-    source = starts_from(recipe)
+    source = starts_from(section)
     own = {
         name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *ADAPTER_FIELDS, *SOURCE_FIELDS}
     }

@@ -17,20 +17,23 @@ from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.published import content_hash
 from hf_longseq.data.row_hashes import count_trained_on
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training import build, run_folder
+from hf_longseq.training import run_folder
+from hf_longseq.training.assemble import CLASSIFIER
 from hf_longseq.training.eval_metrics import decide, probabilities
 from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.span_answers import span_answers
-from hf_longseq.training.trainer import LongSeqTrainer
+from hf_longseq.training.spt_config import training_arguments
+from hf_longseq.training.subsets import TaskData, load_data
+from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
 
 SPLITS = ("train", "validation", "test")
 
 
 def evaluate(
-    model: str | os.PathLike, *, split: str = "test", batch_size: int = 32, data: build.TaskData | None = None
+    model: str | os.PathLike, *, split: str = "test", batch_size: int = 32, data: TaskData | None = None
 ) -> dict[str, float]:
     """Score a run's model on a split of the task it was trained on.
 
@@ -44,21 +47,15 @@ def evaluate(
         The loss and the metrics over the whole split.
     """
     recipe, phase, seed = _recorded(model)
-    data = data or build.load_data(recipe.data, seed)
-    section = getattr(recipe, phase)
-    if phase == "pretrain":
-        network = run_folder.open_model(build.pretraining_class(recipe.pretrain, data.spec), model)
-        _, collator, metrics = build.denoising_parts(recipe.pretrain, data.spec, seed=0)
-    else:
-        network = run_folder.open_model(build.classifier_class(data.spec), model)
-        collator, metrics = build.classification_parts(data.spec, getattr(network.config, "label_scale", None))
-    section = replace(section, per_device_eval_batch_size=batch_size, report_to="none")
+    data = data or load_data(recipe.data, seed)
+    section = replace(getattr(recipe, phase), per_device_eval_batch_size=batch_size, report_to="none")
     rows = _split(data, split, phase, Path(model))
     if split != "train":
         count_trained_on(Path(model), rows, split)
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = build.training_arguments(section, Path(scratch), steps=1, seed=seed, metric="loss")
-        trainer = LongSeqTrainer(network, arguments, collator, eval_dataset=rows, eval_metrics=metrics)
+        arguments = training_arguments(section, Path(scratch), steps=1, seed=seed, metric="loss")
+        trainer_class = SPTTrainer if phase == "pretrain" else LongSeqTrainer
+        trainer = trainer_class(Path(model), arguments, eval_dataset=rows, spec=data.spec)
         trainer.remove_callback(PrinterCallback)
         return metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
 
@@ -73,7 +70,7 @@ def predict(
     second_input_column: str | None = None,
     limit: int | None = None,
     batch_size: int = 32,
-    data: build.TaskData | None = None,
+    data: TaskData | None = None,
 ) -> list[dict[str, Any]]:
     """Classify new inputs, or examples of the run's task.
 
@@ -100,11 +97,11 @@ def predict(
     if not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
-    classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else build.CLASSIFIER, model)
+    classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, model)
     config = classifier.config
     if source is None:
         recipe, phase, seed = _recorded(model)
-        data = data or build.load_data(recipe.data, seed)
+        data = data or load_data(recipe.data, seed)
         rows = _split(data, split or "test", phase, model)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = byte_text.is_read_by(data.spec)
@@ -178,7 +175,7 @@ def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
     return Recipe.load(settings), phase, settings["run"]["seed"]
 
 
-def _split(data: build.TaskData, name: str, phase: str, model: Path):
+def _split(data: TaskData, name: str, phase: str, model: Path):
     """A split of the task, which has to be that of the run: others may hold what it was trained on."""
     if name not in SPLITS:
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")

@@ -217,6 +217,8 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
         # Removed while still held: whoever waits for this very file sees that it has no name any more.
         path.unlink(missing_ok=True)
         lock.release()
+        with contextlib.suppress(OSError):  # it holds checkpoints, or there is none
+            (folder / CHECKPOINTS).rmdir()
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
@@ -243,7 +245,9 @@ def read_text(path: Path) -> str:
 
 def _content(folder: Path) -> list[Path]:
     """What lies in a run folder besides the lock, the claims, and the beginnings of files that a kill left there."""
-    ours = (LOCK, CLAIMS)
+    ours = [LOCK, CLAIMS]
+    if not any((folder / CHECKPOINTS).glob("*")):
+        ours.append(CHECKPOINTS)  # a Trainer makes its folder before it is known what is here
     return [path for path in folder.iterdir() if path.name not in ours and not UNFINISHED.fullmatch(path.name)]
 
 

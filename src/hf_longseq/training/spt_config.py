@@ -1,13 +1,20 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`SPTConfig`: transformers' `TrainingArguments` with the settings of self-pretraining."""
+"""`SPTConfig`: transformers' `TrainingArguments` with the settings of self-pretraining; and those of a run's phase."""
 
 import typing
 from dataclasses import dataclass
+from pathlib import Path
 
+import torch
 from transformers import TrainingArguments
 
-from hf_longseq.training.arguments import Denoising, convert
+from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.metrics import greater_is_better
+from hf_longseq.training import distributed
+from hf_longseq.training.arguments import Denoising, PhaseSection, PretrainSection, convert
+from hf_longseq.training.run_folder import CHECKPOINTS
+from hf_longseq.training.tracking import PROJECT
 
 
 @dataclass
@@ -46,3 +53,58 @@ class SPTConfig(Denoising, TrainingArguments):
         super().__post_init__()
         convert(self.objective, typing.get_type_hints(Denoising)["objective"], "SPTConfig.objective")
         self.check_denoising("SPTConfig")
+
+
+def training_arguments(
+    section: PhaseSection, folder: Path, *, steps: int, seed: int, metric: str
+) -> TrainingArguments:
+    """Arguments of the Trainer; accumulation follows from the global batch size and the number of processes."""
+    number, asked = distributed.count(), section.per_device_train_batch_size
+    micro = asked or section.global_batch_size // number
+    if not micro or section.global_batch_size % (micro * number):
+        raise HfLongSeqError(
+            f"{section.section}.global_batch_size={section.global_batch_size} cannot be shared by {number} processes"
+            f"{f' that take {micro} examples at a time' if asked else ''}: make it a multiple of "
+            f"{number * (asked or 1)}, or change the number of processes."
+        )
+    every = section.eval_steps or max(1, steps // 10)
+    settings = section.settings()
+    del settings["global_batch_size"], settings["num_train_epochs"]  # in accumulation and in max_steps
+    if not isinstance(section, PretrainSection):
+        del settings["ssm_learning_rate"]
+    if not section.gradient_checkpointing:
+        del settings["gradient_checkpointing"]  # about to be renamed in transformers
+    settings |= {
+        "output_dir": str(folder / CHECKPOINTS),
+        "max_steps": steps,
+        "per_device_train_batch_size": micro,
+        "per_device_eval_batch_size": section.per_device_eval_batch_size or micro,
+        "gradient_accumulation_steps": section.global_batch_size // (micro * number),
+        "seed": seed,
+        "data_seed": seed,
+        "eval_strategy": "steps",
+        "eval_steps": every,
+        "save_strategy": "steps",
+        "save_steps": every,
+        "save_total_limit": 2,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": metric,
+        "greater_is_better": greater_is_better(metric),
+        "logging_nan_inf_filter": False,
+        "batch_eval_metrics": True,
+        "restore_callback_states_from_checkpoint": True,
+        "remove_unused_columns": False,
+        "label_names": ["labels"],
+        "run_name": folder.name,
+        "disable_tqdm": True,
+    }
+    defaults = {
+        "use_cpu": not torch.accelerator.is_available(),  # said openly, or bf16 on a CPU is refused
+        "dataloader_persistent_workers": section.dataloader_num_workers > 0,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "logging_steps": max(1, steps // 100),
+        "project": PROJECT,
+    }
+    kind = SPTConfig if isinstance(section, PretrainSection) else TrainingArguments
+    with explained(f"the {section.section} section does not work", ValueError, TypeError, ImportError):
+        return kind(**{**defaults, **settings})

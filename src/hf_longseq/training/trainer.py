@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`LongSeqTrainer`: transformers' Trainer for long sequences and state-space models.
+"""`LongSeqTrainer` and `SPTTrainer`: transformers' Trainer for long sequences and state-space models.
 
 - the model declares its parameter groups (`model.parameter_groups`), the trainer uses and prints them;
 - evaluation has its own collator, so that validation masks are fixed while training masks are fresh;
@@ -13,32 +13,31 @@ Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 
 import copy
 import functools
+import os
 import shutil
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, TrainerCallback, TrainingArguments, set_seed
+from transformers import PreTrainedModel, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalPrediction, PredictionOutput
 from transformers.utils import logging
 
-from hf_longseq.data.collators import in_direction
+from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback, in_direction
+from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
-from hf_longseq.training.architectures import label_fields
-from hf_longseq.training.build import classification_parts, classifier_class, label_statistics
+from hf_longseq.training.assemble import assemble, pretrains
+from hf_longseq.training.callbacks import parameter_group_table
 from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
-from hf_longseq.training.heads import with_head
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
+from hf_longseq.training.spt_config import SPTConfig
 from hf_longseq.training.token_metrics import TokenMetrics
 
 logger = logging.get_logger(__name__)
@@ -52,11 +51,12 @@ class LongSeqTrainer(ShardedTrainer):
 
     Args:
         model: A model, a configuration, the name of an architecture ("s4", "hf:modernbert"), a folder, or a repository
-            on the Hub, see `heads.py`. The trunk of a pretrained model gets a new classifier.
+            on the Hub, see `assemble.py`. The trunk of a pretrained model gets a new classifier.
         args: `TrainingArguments`.
         train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`, and `labels` or `label`.
         processing_class: The tokenizer of texts (default: bytes); saved with the model.
         spec: What `load_task` says of the rows; None finds it out from them.
+        init_from: A pretrained checkpoint for the trunk of a `model` that is a name or a configuration.
         ssm_learning_rate: Learning rate of the parameters that a model declares as state-space ones; None gives them
             the same as the rest.
         eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
@@ -77,7 +77,7 @@ class LongSeqTrainer(ShardedTrainer):
         True
     """
 
-    arguments_class, labelled = TrainingArguments, True
+    arguments_class: type[TrainingArguments] = TrainingArguments
 
     def __init__(
         self,
@@ -89,26 +89,28 @@ class LongSeqTrainer(ShardedTrainer):
         processing_class=None,
         *,
         spec: TaskSpec | None = None,
+        init_from: str | os.PathLike | None = None,
         ssm_learning_rate: float | None = None,
         eval_data_collator: Callable | None = None,
         eval_metrics: SplitMetrics | None = None,
         **kwargs,
     ):
         args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
-        self._read_rows = None
+        self._read_rows, self.transfer, self.processor = None, None, processing_class
         if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
-            set_seed(args.seed)
-            rows = train_dataset if train_dataset is not None else eval_dataset
-            processing_class = processing_class or default_processor(rows, spec)
-            self._read_rows = functools.partial(model_rows, processing_class=processing_class)
+            own = processing_class or default_processor(eval_dataset if train_dataset is None else train_dataset, spec)
+            self._read_rows = functools.partial(model_rows, processing_class=own)
             train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
-            self.trains = train_dataset is not None
-            rows = train_dataset if self.trains else eval_dataset
-            parts = self.parts(model, args, rows, spec or describe(rows, processing_class, self.labelled))
-            model, data_collator, eval_data_collator, metrics = parts
-            if self.labelled:
+            rows = eval_dataset if train_dataset is None else train_dataset
+            stated, spec = spec is not None, spec or describe(rows, own, labelled=not pretrains(args))
+            parts = assemble(model, args, rows, spec, init_from=init_from, trains=train_dataset is not None)
+            model, data_collator, eval_data_collator = parts.model, parts.collator, parts.eval_collator
+            self.transfer = parts.transfer
+            if processing_class is None:  # beside a model that continues texts, one that does not close them
+                self.processor = task_processor(spec, not model.can_generate(), model.config) if stated else own
+            if not pretrains(args):
                 check_classes(model.config, {"train_dataset": train_dataset, "eval_dataset": eval_dataset})
-            eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else metrics)
+            eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else parts.metrics)
             args.remove_unused_columns, args.label_names = False, ["labels"]
             args.batch_eval_metrics = args.batch_eval_metrics or eval_metrics is not None
         if model is not None and not isinstance(model, torch.nn.Module):
@@ -117,6 +119,8 @@ class LongSeqTrainer(ShardedTrainer):
                 " without a data_collator, or a model."
             )
         args.data_seed = args.seed if args.data_seed is None else args.data_seed
+        # The Trainer switches it off for training.
+        self.use_cache = getattr(getattr(model, "config", None), "use_cache", None)
         # Ours depends on seed and epoch alone, and leaves the order of evaluation as it is.
         self.group_by_length = args.train_sampling_strategy == "group_by_length"
         if self.group_by_length:
@@ -133,16 +137,8 @@ class LongSeqTrainer(ShardedTrainer):
         self.ssm_learning_rate = ssm_learning_rate or getattr(args, "ssm_learning_rate", None)
         self.eval_data_collator = eval_data_collator
         self.add_callback(checkpoints.OwnBestCheckpoint)
-
-    def parts(self, model, args, rows, spec: TaskSpec) -> tuple:
-        """Model, collators of training and evaluation, and metrics, for rows of this kind."""
-        scale = label_statistics(rows, spec)
-        fields = {**label_fields(spec), "pair_classification": spec.pair, **scale}
-        model, spec = with_head(model, classifier_class(spec), spec, fields, as_saved=not self.trains)
-        if 0 < len(spec.labels) < model.config.num_labels:  # rows may lack the last classes
-            spec = replace(spec, labels=tuple(map(model.config.id2label.get, range(model.config.num_labels))))
-        collator, metrics = classification_parts(spec, getattr(model.config, "label_scale", None))
-        return model, collator, None, metrics
+        if isinstance(data_collator, DataCollatorForMaskedDenoising):
+            self.add_callback(MaskEpochCallback(data_collator))
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build the optimizer that `args.optim` names, from the groups that the model declares (`parameter_groups`).
@@ -272,6 +268,12 @@ class LongSeqTrainer(ShardedTrainer):
         if self.args.should_save and limit:
             checkpoints.discard_superseded(folder.parent, keep=limit)
 
+    def _save(self, output_dir: str | None = None, state_dict=None) -> None:
+        # As `processing_class`, which the Trainer saves, it would also write its token ids over those of the rows.
+        super()._save(output_dir, state_dict)
+        if self.processor is not None:
+            self.processor.save_pretrained(output_dir or self.args.output_dir)
+
     def predict(self, *args, **kwargs) -> PredictionOutput:
         """As in transformers: `predictions` of a classifier are its logits, (B, K) or (B, L, K), whether the rows have
         labels or not. Those of a denoiser are its counts."""
@@ -293,75 +295,52 @@ class LongSeqTrainer(ShardedTrainer):
         return output
 
 
+class SPTTrainer(LongSeqTrainer):
+    """Trains a model to restore, or to predict, its own inputs. Labels of the rows are never read.
+
+    It picks the pretraining head (`...ForMaskedLM`, `...ForCausalLM`, `...ForPreTraining`), the collator with fresh
+    masks for training and fixed ones for evaluation, and the metrics (accuracy, or mean absolute error, of the scored
+    positions).
+
+    Args:
+        model: A model, a configuration, the name of an architecture ("s4", "hf:modernbert"), a folder, or a repository
+            on the Hub, see `assemble.py`. Another head is replaced, around the same trunk.
+        args: An `SPTConfig`.
+        train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`; any `datasets.Dataset`.
+        processing_class, spec, **kwargs: As for `LongSeqTrainer`.
+
+    Raises:
+        HfLongSeqError: If the rows hold no inputs, or the model cannot read or pretrain on them.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> from hf_longseq import S4Config, SPTConfig, SPTTrainer
+        >>> rows = Dataset.from_dict({"text": ["the same eleven words again and again"] * 16})
+        >>> trainer = SPTTrainer(
+        ...     model=S4Config(hidden_size=16, num_hidden_layers=1, state_size=8, bidirectional=True),
+        ...     args=SPTConfig("runs/pretrained", mask_ratio=0.3, max_steps=2, report_to="none"),
+        ...     train_dataset=rows,
+        ...     eval_dataset=rows,
+        ... )
+        >>> type(trainer.model).__name__
+        'S4ForMaskedLM'
+        >>> "eval_masked_accuracy" in trainer.evaluate()
+        True
+    """
+
+    arguments_class = SPTConfig
+
+    def __init__(self, model=None, args: SPTConfig | None = None, *positional, **kwargs):
+        if args is not None and not isinstance(args, SPTConfig):
+            raise HfLongSeqError(
+                f"args is {type(args).__name__}: give an SPTConfig, which has the same fields and more."
+            )
+        super().__init__(model, args, *positional, **kwargs)
+
+
 def _scores_of_logits(
     metrics: SplitMetrics, prediction: EvalPrediction, compute_result: bool = True
 ) -> dict[str, float]:
     counts = metrics.reduce(torch.as_tensor(prediction.predictions), torch.as_tensor(prediction.label_ids))
     return metrics(EvalPrediction(counts, None), compute_result)
-
-
-def parameter_group_table(groups: list[dict]) -> str:
-    """Return the optimiser's groups as text: name, tensors, numbers, learning rate, weight decay."""
-    lines = [f"{'group':<10}{'tensors':>8}{'parameters':>12}{'lr':>11}{'decay':>8}"]
-    for group in groups:
-        # a model that declares no groups has the two of the stock Trainer
-        name = group.get("name", "decay" if group["weight_decay"] else "no_decay")
-        numbers = sum(parameter.numel() for parameter in group["params"])
-        lines.append(
-            f"{name:<10}{len(group['params']):>8}{numbers:>12,}"
-            f"{group.get('initial_lr', group['lr']):>11.2e}{group['weight_decay']:>8.3g}"
-        )
-    return "\n".join(lines)
-
-
-class WallClock(TrainerCallback, ExportableState):
-    """Seconds spent in training, evaluations included, added up over resumes (kept in each checkpoint)."""
-
-    def __init__(self, seconds: float = 0.0):
-        self.seconds = seconds
-        self._started: float | None = None
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        self._started = time.monotonic() - self.seconds
-
-    def on_train_end(self, args, state, control, **kwargs):
-        self.seconds = time.monotonic() - self._started
-        self._started = None
-
-    def state(self) -> dict:
-        now = self.seconds if self._started is None else time.monotonic() - self._started
-        return {"args": {"seconds": now}, "attributes": {}}
-
-
-class ProgressReport(TrainerCallback):
-    """Tells a listener how far a run is: `listener(label, step, total, text)` after each step and evaluation.
-
-    `text` is a line for an evaluation, with the loss and `metric`, else None.
-    """
-
-    def __init__(self, label: str, listener: Callable, metric: str):
-        self.label = label
-        self.listener = listener
-        self.metric = metric
-
-    def on_train_begin(self, args, state, control, model=None, optimizer=None, train_dataloader=None, **kwargs):
-        if state.is_world_process_zero:
-            micro, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
-            size = (
-                f"{model.num_parameters():,} parameters, {state.max_steps} steps of "
-                f"{micro * accumulation * args.world_size} of {len(train_dataloader.dataset):,} examples "
-                f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
-            )
-            text = f"{size}\n{parameter_group_table(optimizer.param_groups)}"
-            self.listener(self.label, state.global_step, state.max_steps, text)
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.is_world_process_zero:
-            self.listener(self.label, state.global_step, state.max_steps, None)
-
-    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
-        names = dict.fromkeys(["eval_loss", f"eval_{self.metric}"])
-        shown = [f"{name.removeprefix('eval_')} {metrics[name]:.4f}" for name in names if name in (metrics or {})]
-        if shown and state.is_world_process_zero:
-            text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
-            self.listener(self.label, state.global_step, state.max_steps, text)

@@ -26,11 +26,21 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers.utils import logging as hf_logging
 
+from hf_longseq.data.byte_text import BYTE_ID
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.training.architectures import KNOWN, model_field_types
+from hf_longseq.training.architectures import KNOWN, base_config, commit_of, model_field_types, starts_from
+from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.run_folder import SAFELY, check_safetensors, read_resolved
 from hf_longseq.training.untrusted import read_config
 
@@ -67,21 +77,29 @@ class TransferReport:
     commit: str | None = None
     pretrained_on: str | None = None
 
+    def summary(self) -> dict[str, Any]:
+        """What `metrics.json` says of it."""
+        said = {"loaded": len(self.loaded), "forward": self.forward, "new": self.new, "dropped": self.dropped}
+        said["pretrained_on"] = self.pretrained_on
+        return {name: value for name, value in said.items() if value or name not in ("forward", "pretrained_on")}
 
-def load_pretrained_classifier(
+
+def load_pretrained(
     checkpoint: str | os.PathLike,
     config: PreTrainedConfig,
-    task: str | None = None,
     auto_class: type = AutoModelForSequenceClassification,
+    task: str | None = None,
+    what: str | None = None,
 ) -> tuple[PreTrainedModel, TransferReport]:
     """Build a classifier of `config`, under an Auto class, whose trunk comes from a folder or a repository on the Hub.
 
-    `task` is the one to be fine-tuned on, compared with the one recorded in the checkpoint's folder.
+    `task` is the one to be fine-tuned on, compared with the one recorded in the checkpoint's folder, and `what` the
+    name of the checkpoint in messages.
 
     Raises:
         HfLongSeqError: If the checkpoint is of another architecture, size or kind of input, or its tensors do not fit.
     """
-    where = f"init_from {checkpoint}"
+    where = what or f"init_from {checkpoint}"
     checkpoint, commit = local_checkpoint(checkpoint)
     recorded = ((read_resolved(checkpoint) or {}).get("data") or {}).get("task")
     pretrained = config_of(checkpoint, where)
@@ -319,3 +337,66 @@ def _is_of_the_trunk(field: str) -> bool:
 def _plain(value):
     """A field as JSON gives it back."""
     return list(value) if isinstance(value, tuple) else value
+
+
+def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: TaskSpec) -> TransferReport | None:
+    """Fill a fresh model with the weights that its section names (`arch`, `pretrained`), in place.
+
+    Where the task's vocabulary is another, every symbol of the task starts as the embedding of its spelling under the
+    pretrained tokenizer ("[MAX", "7", or "0".."255" for grey levels, as the paper fed them to Pythia), the mean of the
+    pieces where it takes several.
+
+    Returns what was loaded, is new and was dropped, or None where the model starts from random weights.
+    """
+    source = starts_from(section)
+    if source is None:
+        return None
+    fields = section.fields
+    config = base_config(section.arch, fields.get("pretrained"), fields.get("revision"))
+    reads_values = model.config.model_type == ADAPTER and model.config.input_type == "values"
+    other_vocabulary = not reads_values and config.vocab_size != spec.vocab_size
+    commit = commit_of(source, fields.get("revision"))
+    revision = commit or fields.get("revision")
+    where = f"model.pretrained {source!r}"
+    base, report = take_trunk(model, source, where, revision=revision, new_vocabulary=other_vocabulary, ours=False)
+    if other_vocabulary:
+        rows = base.get_input_embeddings().weight.detach()
+        own = trunk_of(model)[1].get_input_embeddings().weight
+        with torch.no_grad():
+            for index, ids in enumerate(spelled(spec, _tokenizer(source, revision))):
+                if ids:
+                    own[index] = rows[ids].mean(0)
+    return replace(report, commit=commit)
+
+
+def _tokenizer(source: str, revision: str | None):
+    what = f"model.pretrained {source!r} has no tokenizer to spell the symbols of the task"
+    with explained(what, OSError, ValueError, remedy="add its files, or set model.pretrained to false"):
+        return AutoTokenizer.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+
+
+def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
+    """For every id of the task the pretrained tokens that spell it; an empty list where it stands for nothing."""
+    special = {
+        spec.mask_token_id: tokenizer.mask_token_id,
+        spec.eos_token_id: tokenizer.eos_token_id,
+        spec.pad_token_id: tokenizer.pad_token_id,
+    }
+    answers = []
+    for index in range(spec.vocab_size):
+        if index in special:
+            answers.append([] if special[index] is None else [special[index]])
+            continue
+        text = _text_of(spec, index)
+        answers.append(tokenizer.encode(text, add_special_tokens=False) if text else [])
+    return answers
+
+
+def _text_of(spec: TaskSpec, index: int) -> str:
+    """How an id is written: the symbol of a vocabulary, the character of a byte, or the number that a level is."""
+    if spec.vocabulary:
+        return spec.vocabulary[index]
+    if task_tokenizer(spec) is None:
+        return str(index)
+    # bytes beyond ASCII are parts of characters and spell nothing by themselves
+    return chr(index - BYTE_ID) if BYTE_ID <= index < BYTE_ID + 128 else ""

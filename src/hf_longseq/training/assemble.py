@@ -1,0 +1,382 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""From a model, arguments and rows to what a trainer trains with: head, weights, collators and metrics.
+
+Both trainers come through here, from Python and from the commands. A model is named in one of these ways:
+
+"s4", "hf:modernbert"       an architecture by name: default sizes, fresh weights
+ModelSection("s4", ...)     an architecture and fields of its configuration, as a recipe has them
+S4Config(...)               a configuration: fresh weights
+"runs/pretrained"           a folder, or a repository on the Hub: its weights, under the head that is needed
+S4Model(...), S4For...(...) a model: itself if it has the head, else its trunk under a new one
+
+Arguments with an `objective` (an `SPTConfig`) pretrain; all others train on the labels.
+"""
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedConfig, PreTrainedModel, set_seed
+
+from hf_longseq.data import collators
+from hf_longseq.data.task import TaskSpec
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
+from hf_longseq.models.configuration_longseq import LongSeqConfig
+from hf_longseq.training.architectures import KNOWN, config_class_of, is_hf, label_fields, looking_back
+from hf_longseq.training.arguments import ModelSection
+from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics, SplitMetrics
+from hf_longseq.training.run_folder import open_model
+from hf_longseq.training.token_metrics import TokenMetrics
+from hf_longseq.training.transfer import (
+    SAFELY,
+    TransferReport,
+    config_of,
+    load_pretrained,
+    local_checkpoint,
+    start_from_weights,
+)
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Source = str | os.PathLike | ModelSection | PreTrainedConfig | PreTrainedModel
+
+CLASSIFIER = transformers.AutoModelForSequenceClassification
+# One seed for the masks of every evaluation of every run, so that validation losses can be compared.
+EVALUATION_MASK_SEED = 0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a trainer trains with.
+
+    `spec` has the token ids that this model uses. `eval_collator` is None where evaluation takes the collator of
+    training. `transfer` says which weights were loaded; None: the model was given, or starts from random ones.
+    """
+
+    model: PreTrainedModel
+    spec: TaskSpec
+    collator: Callable
+    eval_collator: Callable | None
+    metrics: SplitMetrics
+    transfer: TransferReport | None = None
+
+
+def assemble(
+    model: Source,
+    args: transformers.TrainingArguments,
+    rows: "Dataset",
+    spec: TaskSpec,
+    *,
+    init_from: str | os.PathLike | None = None,
+    trains: bool = True,
+) -> Parts:
+    """Everything a trainer needs besides its arguments and rows.
+
+    Args:
+        model: As at the top of this file.
+        args: An `SPTConfig` to pretrain, other `TrainingArguments` to train on the labels; `seed` draws fresh weights.
+        rows: Those that the model learns from, with `labels` for a regression, whose targets are standardised.
+        spec: What the rows hold.
+        init_from: A pretrained checkpoint whose trunk a classifier of `model` starts from.
+        trains: False leaves a saved model with the right head as it was saved.
+
+    Raises:
+        HfLongSeqError: If the model cannot read the rows, or cannot do what the arguments ask.
+    """
+    fields = {} if pretrains(args) else label_statistics(rows, spec)
+    head, report = head_class(args, spec), None
+    if isinstance(model, PreTrainedModel):
+        _as_read_by(model.config, spec)  # raises before a head is built for other inputs
+        check_directions(args, model.config, type(model).__name__)
+        set_seed(args.seed)
+        found = model if _has_head(model.config, head, type(model)) else _around_trunk(model, head, args, spec, fields)
+    elif _is_checkpoint(model):
+        found, report = _from_checkpoint(model, head, args, spec, fields, trains)
+    else:
+        config = configuration(model, args, spec)
+        _set(config, fields)
+        set_seed(args.seed)
+        if init_from is not None:
+            found, report = load_pretrained(init_from, config, head, spec.name)
+        else:
+            found, report = fresh_model(head, config), None
+            if not isinstance(model, PreTrainedConfig):
+                section = as_section(model)
+                report = start_from_weights(found, section, spec)
+                redraw_parameters(found, section.init_normal)
+    spec = _as_read_by(found.config, spec)
+    if not pretrains(args) and 0 < len(spec.labels) < found.config.num_labels:  # rows may lack the last classes
+        names = map(found.config.id2label.get, range(found.config.num_labels))
+        spec = replace(spec, labels=tuple(names))
+    made = collators_and_metrics(args, spec, getattr(found.config, "label_scale", None))
+    return Parts(found, spec, *made, transfer=report)
+
+
+def pretrains(args: Any) -> bool:
+    """Whether arguments, or the settings of a phase, are those of pretraining."""
+    return hasattr(args, "objective")
+
+
+def as_section(model: str | ModelSection) -> ModelSection:
+    """An architecture by name as its section."""
+    return ModelSection(model) if isinstance(model, str) else model
+
+
+def head_class(args: Any, spec: TaskSpec) -> type:
+    """The Auto class whose head fits the inputs and the objective, or the labels; a next-token head is for models that
+    look back."""
+    if not pretrains(args):
+        return transformers.AutoModelForTokenClassification if spec.per_position else CLASSIFIER
+    if spec.modality == "values":
+        return transformers.AutoModelForPreTraining
+    return transformers.AutoModelForCausalLM if _looks_back(args) else transformers.AutoModelForMaskedLM
+
+
+def configuration(model: str | ModelSection | PreTrainedConfig, args: Any, spec: TaskSpec) -> PreTrainedConfig:
+    """The configuration of a phase: the fields that are asked for, and what rows and objective determine."""
+    if not pretrains(args) and spec.problem_type is None:
+        raise HfLongSeqError(
+            f"{spec.source} has no labels to fine-tune on: name their column with --label_column, or use "
+            "`hf-longseq pretrain`."
+        )
+    if isinstance(model, PreTrainedConfig):
+        return _fitted(model, args, spec)
+    if not isinstance(model, (str, ModelSection)):
+        raise HfLongSeqError(
+            f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
+            f"({', '.join(KNOWN)}, hf:TYPE), a folder, or a repository on the Hub."
+        )
+    section = as_section(model)
+    if is_hf(section.arch):
+        from hf_longseq.training.hf_architectures import hf_configuration
+
+        config = hf_configuration(section, spec, getattr(args, "objective", None), num_levels(args, spec))
+    else:
+        fields = {"bidirectional": True, **section.fields}
+        if pretrains(args) and _looks_back(args):  # what is fine-tuned of it reads both ways
+            fields = looking_back(section.arch, fields)
+        fields |= _inputs(spec) | {name: getattr(spec, name) for name in SPECIAL_IDS} | _of_the_phase(args, spec)
+        with explained("the model section does not work", StrictDataclassError, ValueError, TypeError):
+            config = config_class_of(section.arch)(**fields)
+    check_directions(args, config, section.arch)
+    return config
+
+
+SPECIAL_IDS = ("pad_token_id", "mask_token_id", "eos_token_id")
+
+
+def _inputs(spec: TaskSpec) -> dict[str, Any]:
+    if spec.modality == "tokens":
+        return {"input_type": "tokens", "vocab_size": spec.vocab_size}
+    return {"input_type": "values", "num_channels": spec.num_channels}
+
+
+def _of_the_phase(args: Any, spec: TaskSpec) -> dict[str, Any]:
+    """What the objective, or the labels, determine in a configuration."""
+    labels = label_fields(spec) if spec.problem_type else {}
+    fields = {"pair_classification": spec.pair, **labels}
+    if pretrains(args):  # where directions go by turns, outputs stand where their labels do
+        fields["pretraining_objective"] = "causal" if _looks_back(args) else "masked"
+        if spec.modality == "values":
+            fields["num_levels"] = num_levels(args, spec)
+    return fields
+
+
+def _fitted(config: PreTrainedConfig, args: Any, spec: TaskSpec) -> PreTrainedConfig:
+    """A copy of a configuration for these rows; token ids that it states stay."""
+    config, inputs = copy.deepcopy(config), _inputs(spec)
+    if spec.modality == "tokens":
+        stated = not isinstance(config, LongSeqConfig) or config.vocab_size != type(config).vocab_size
+        inputs["vocab_size"] = max(config.vocab_size, spec.vocab_size) if stated else spec.vocab_size
+        inputs |= {name: getattr(spec, name) for name in SPECIAL_IDS if getattr(config, name, None) is None}
+    _set(config, inputs | _of_the_phase(args, spec))
+    check_directions(args, config, type(config).__name__)
+    with explained("the configuration does not work", StrictDataclassError):
+        config.validate()
+    return config
+
+
+def check_directions(args: Any, config: PreTrainedConfig, name: str) -> None:
+    """Raise if pretraining asks of a model a direction that it has not got, or shows it what it would predict."""
+    if not pretrains(args):
+        return
+    both_ways = getattr(config, "bidirectional", False)
+    if args.both_directions and not (both_ways and isinstance(config, LongSeqConfig)):
+        raise HfLongSeqError(
+            f"both_directions is true, but {name} is no bidirectional model of hf-longseq: set bidirectional to "
+            "true, or leave both_directions out."
+        )
+    if _looks_back(args) and both_ways:
+        raise HfLongSeqError(
+            f"objective is 'causal', but {name} is bidirectional and sees what it would predict: set "
+            "bidirectional=False, both_directions=True, or take the masked objective."
+        )
+
+
+def _looks_back(args: Any) -> bool:
+    return args.objective == "causal" and not args.both_directions
+
+
+def num_levels(args: Any, spec: TaskSpec) -> int | None:
+    """Levels to predict by cross-entropy; None for the L1 loss (written 0) and for tokens."""
+    if spec.modality == "tokens" or not pretrains(args):
+        return None
+    return spec.num_levels if args.num_levels is None else args.num_levels or None
+
+
+def fresh_model(head: type, config: PreTrainedConfig) -> PreTrainedModel:
+    """A freshly initialised model, with errors of its constructor as one sentence."""
+    with explained("the model section does not work", ValueError):
+        return head.from_config(config)
+
+
+def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
+    """Redraw every parameter from N(0, deviation), gains, embeddings and time steps included; None changes nothing.
+
+    The ablation of a structured initialisation: what is left of an architecture once its state-space matrices start
+    as noise (paper, the study of random initialisation). Drawn from torch's generator.
+    """
+    if deviation is not None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(0.0, deviation)
+
+
+def _is_checkpoint(model: Source) -> bool:
+    """Whether a source is a folder or a repository; a word that is neither, nor an architecture, is an error."""
+    if not isinstance(model, (str, os.PathLike)) or (isinstance(model, str) and (model in KNOWN or is_hf(model))):
+        return False
+    if "/" not in str(model) and not os.path.isdir(model):
+        raise HfLongSeqError(
+            f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
+            "hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
+        )
+    return True
+
+
+def _from_checkpoint(
+    model: str | os.PathLike, head: type, args: Any, spec: TaskSpec, fields: dict[str, Any], trains: bool
+) -> tuple[PreTrainedModel, TransferReport | None]:
+    folder, _ = local_checkpoint(model, "model")
+    config = config_of(folder, f"model {model}")
+    if not trains and _has_head(config, head, *(config.architectures or ())):
+        return open_model(head, folder), None
+    _as_read_by(config, spec)
+    _set(config, {**_of_the_phase(args, spec), **fields})
+    check_directions(args, config, config.model_type)
+    set_seed(args.seed)
+    if not pretrains(args) and config.model_type.startswith("longseq_"):
+        return load_pretrained(folder, config, head, spec.name, what=f"model {model}")
+    options = {"ignore_mismatched_sizes": True, "output_loading_info": True, **SAFELY}
+    found, report = head.from_pretrained(folder, config=config, dtype="float32", **options)
+    new = [*report["missing_keys"], *(entry[0] for entry in report["mismatched_keys"])]
+    trunk = [name for name in new if name.startswith(f"{found.base_model_prefix}.")]
+    if trunk:
+        raise HfLongSeqError(
+            f"model {model} lacks {trunk[0]} in the shape that its configuration gives it: name a whole checkpoint."
+        )
+    return found, None
+
+
+def _has_head(config: PreTrainedConfig, head: type, *found: type | str) -> bool:
+    """Whether a model class, or the name of one, is that of a head for this configuration."""
+    wanted = head._model_mapping.get(type(config), None)
+    return wanted is not None and any(
+        one == wanted.__name__ if isinstance(one, str) else issubclass(one, wanted) for one in found
+    )
+
+
+def _around_trunk(
+    model: PreTrainedModel, head: type, args: Any, spec: TaskSpec, fields: dict[str, Any]
+) -> PreTrainedModel:
+    """A new head around the trunk of a model, which both then share."""
+    config = copy.deepcopy(model.config)
+    _set(config, {**_of_the_phase(args, spec), **fields})
+    whole = fresh_model(head, config)
+    setattr(whole, whole.base_model_prefix, model.base_model)
+    return whole
+
+
+def _set(config: PreTrainedConfig, fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+
+
+def _as_read_by(config: PreTrainedConfig, spec: TaskSpec) -> TaskSpec:
+    """The task with the vocabulary and the special ids of the model that reads it."""
+    kind = getattr(config, "input_type", "tokens")
+    if kind != spec.modality:
+        raise HfLongSeqError(f"the model reads {kind}, but the rows hold {spec.modality}: take another model.")
+    if spec.modality == "values":
+        if config.num_channels != spec.num_channels:
+            raise HfLongSeqError(
+                f"the model reads {config.num_channels} channels, but the rows have {spec.num_channels}: take another "
+                "model, or lay the rows out as (length, channels)."
+            )
+        return spec
+    own = getattr(config, "backbone_config", None) or config
+    ids = {name: getattr(config, name, None) for name in SPECIAL_IDS}
+    ids = {name: value for name, value in ids.items() if isinstance(value, int)}
+    return replace(spec, **ids, vocab_size=own.vocab_size)
+
+
+def collators_and_metrics(
+    args: Any, spec: TaskSpec, label_scale: list[float] | None = None
+) -> tuple[Callable, Callable | None, SplitMetrics]:
+    """Collators of training and of evaluation (None: the same), and metrics."""
+    if not pretrains(args):
+        return _of_classification(spec, label_scale)
+    levels, documents = {"num_levels": num_levels(args, spec)}, 2 if spec.pair else 1
+    if args.objective == "causal":
+        both = args.both_directions  # labels stand where they are predicted, in two batches
+        collator = collators.DataCollatorForCausalDenoising.from_task(spec, **levels, both_directions=both)
+        return collator, collator, DenoisingMetrics(causal=not both, documents=2 * documents if both else documents)
+    masking = {**levels, "mask_ratio": args.mask_ratio or spec.mask_ratio, "span_length": args.span_length}
+    masked = collators.DataCollatorForMaskedDenoising.from_task
+    training = masked(spec, **masking, seed=getattr(args, "seed", 0))
+    evaluation = masked(spec, **masking, seed=EVALUATION_MASK_SEED, deterministic=True)
+    return training, evaluation, DenoisingMetrics(documents=documents)
+
+
+def _of_classification(spec: TaskSpec, label_scale: list[float] | None) -> tuple[Callable, None, SplitMetrics]:
+    fitting = (TokenMetrics if spec.per_position else ClassificationMetrics).FITTING[spec.problem_type]
+    if spec.metric not in fitting:
+        raise HfLongSeqError(
+            f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
+            f"use one of {', '.join(fitting)} in its TaskSpec."
+        )
+    if spec.per_position:
+        metrics: SplitMetrics = TokenMetrics(spec.problem_type, spec.labels, label_scale)
+    else:
+        metrics = ClassificationMetrics(spec.problem_type, label_scale=label_scale)
+    return collators.DataCollatorWithLongPadding.from_task(spec), None, metrics
+
+
+def label_statistics(rows: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
+    """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
+    if spec.problem_type != "regression":
+        return {}
+    labels = all_labels(rows).astype(np.float64)
+    labels = labels.reshape(len(labels), -1)
+    if spec.per_position:
+        labels = labels[(labels != collators.IGNORE).all(1) & np.isfinite(labels).all(1)]
+    if not len(labels) or not np.isfinite(labels).all():
+        return {}  # the collator names the row
+    std = labels.std(0)
+    return {"label_mean": labels.mean(0).tolist(), "label_scale": np.where(std > 0, std, 1.0).tolist()}
+
+
+def all_labels(rows: "Dataset") -> np.ndarray:
+    """The labels of all examples, or of all positions of all examples: (entries,) or (entries, targets)."""
+    columns = rows.select_columns(["labels"]).with_format("numpy")
+    batches = [batch["labels"] for batch in columns.iter(batch_size=1000)]
+    return np.concatenate([row for rows in batches for row in (rows if rows[0].ndim else [rows])])
