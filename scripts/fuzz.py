@@ -11,7 +11,7 @@ files       damaged tables and arrays, read as own data: they load, or one sente
 records     damaged folders of runs and comparisons, given to the commands: the same
 
 A case depends on the seed and its number alone. It fails by an unexpected exception, a promise that does not hold, or
-more than a minute. The exit code is 1 if any case failed. POSIX only.
+more than five minutes. The exit code is 1 if any case failed. POSIX only.
 """
 
 import argparse
@@ -42,7 +42,7 @@ import hf_longseq
 from hf_longseq.cli.main import main as command_line
 from hf_longseq.data import collators
 
-SECONDS_PER_CASE = 60
+SECONDS_PER_CASE = 300
 FIELDS = {
     "s4": dict(state_size=[4, 8], kernel=["dplr", "diagonal"]),
     "dlr": dict(state_size=[4, 16]),
@@ -154,8 +154,7 @@ def files(rng: np.random.Generator, work: Path) -> None:
     name = pick(rng, ["rows.csv", "rows.tsv", "rows.jsonl", "rows.parquet", "rows.npy", "rows.npz"])
     path = work / name
     path.write_bytes(damaged(rng, table(name, rng)))
-    said = run_command("tasks", "show", "own-data", "--data.data", str(path), "--examples", "1")
-    expect(said is not None, "the command answers")
+    run_command("tasks", "show", "own-data", "--data.data", str(path), "--examples", "1")
 
 
 def table(name: str, rng: np.random.Generator) -> bytes:
@@ -225,16 +224,16 @@ def records(rng: np.random.Generator, work: Path) -> None:
     if kind == "comparison":
         command = ["report", str(folder), "--output_dir", str(work / "report")]
     else:
-        command = pick(rng, [
-            ["evaluate", "--model", str(folder)],
-            ["predict", "--model", str(folder), "--limit", "2"],
-            ["predict", "--model", str(folder), "--data", str(whole / "rows.csv"), "--limit", "2"],
+        rows, model = ["--data", str(whole / "rows.csv")], ["--model", str(folder)]
+        commands = [
+            ["evaluate", *model],
+            ["predict", *model, "--limit", "2"],
+            ["predict", *model, *rows, "--limit", "2"],
+            ["finetune", "--init_from", str(folder), *rows, "--max_steps", "1", "--output_dir", str(work / "next")],
             ["publish", str(folder), "--repo_id", "owner/name", "--dry_run"],
-            ["finetune", "--init_from", str(folder), "--data", str(whole / "rows.csv"), "--max_steps", "1",
-             "--output_dir", str(work / "next")],
-        ])  # fmt: skip
-    said = run_command(*command)
-    expect(said is not None, f"after damage to {path.relative_to(folder)} the command answers")
+        ]
+        command = commands[rng.choice(5, p=[0.24, 0.24, 0.24, 0.24, 0.04])]  # publishing takes many seconds
+    run_command(*command)
 
 
 def changed_field(rng: np.random.Generator, text: str, ending: str) -> str:
@@ -267,7 +266,7 @@ def finished_runs() -> Path:
     return _made[0]
 
 
-def run_command(*words: str) -> str | None:
+def run_command(*words: str) -> str:
     """The sentence of a command that ended with an error, empty if it ended well; any other end is a defect."""
     errors = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
