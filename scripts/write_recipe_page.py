@@ -13,6 +13,7 @@ from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.arguments import PhaseSection, PretrainSection
 from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
+from write_task_pages import QUESTIONS
 
 INTRODUCTION = """# Recipes
 
@@ -94,7 +95,7 @@ def recipe_page() -> str:
             recipe = Recipe.load(name, arch=arch)
             rows.setdefault(recipe.data.task, []).append(_row(name, arch, recipe))
     for task in (task for task in TASKS if task in rows):
-        lines += [f"### {task}", "", f"{TASKS[task].summary[0].upper()}{TASKS[task].summary[1:]}.", ""]
+        lines += [f"### {task}", "", QUESTIONS[task], ""]
         lines += ["| recipe | model | parameters | pretraining | fine-tuning | from scratch | causal instead |"]
         lines += ["|---|---|---|---|---|---|---|", *rows[task], ""]
     lines += ["The tables are written by `python scripts/write_recipe_page.py` from the recipes themselves."]

@@ -19,6 +19,30 @@ SOURCES = {
     "files": "Read from files that you get; the error of the first call prints the command.",
 }
 
+QUESTIONS = {
+    "listops": "What is the value of `[MAX 2 9 [MIN 4 7] 0]`, nested ten levels deep? (10 classes)",
+    "spoken-tones": "Which of four Mandarin tones does this syllable have, heard as raw samples? (4 classes)",
+    "text": "Does this film review praise or pan the film, read byte by byte? (2 classes)",
+    "retrieval": "Does one of these two papers cite the other, read byte by byte? (2 classes)",
+    "image": "What does this small grey picture show, read pixel by pixel? (10 classes)",
+    "pathfinder": "Does a dashed path join the two discs in a picture of 32 x 32 pixels? (2 classes)",
+    "pathfinder-16": "Does a dashed path join the two discs in a picture of 16 x 16 pixels? (2 classes) A small "
+    "task of this package for a CPU, beside the benchmark's.",
+    "pathx": "Does a dashed path join the two discs in a picture of 128 x 128 pixels? (2 classes)",
+    "pathx-256": "Does a dashed path join the two discs in a picture of 256 x 256 pixels? (2 classes)",
+    "speech-commands": "Which of 35 words is spoken in a second of raw audio? (35 classes)",
+    "scifar": "What does this small colour picture show, read pixel by pixel? (10 classes)",
+    "bidmc-hr": "How fast does a patient's heart beat, seen in 32 seconds of PPG and ECG? (a number per minute)",
+    "bidmc-rr": "How fast does a patient breathe, seen in 32 seconds of PPG and ECG? (a number per minute)",
+    "bidmc-spo2": "How much oxygen is in a patient's blood, seen in 32 seconds of PPG and ECG? (per cent)",
+    "smnist": "Which digit was written here, read pixel by pixel? (10 classes)",
+    "gene-starts": "Does a gene start in the middle of this DNA? (2 classes)",
+    "gene-spans": "Which bases of this DNA lie in a gene, and on which strand? (3 classes at every position)",
+    "fly-exons": "Which bases of a fruit fly's chromosome are exons, which introns? (3 classes at every position)",
+    "fly-repeats": "Which bases of a fruit fly's chromosome are repeats? (2 classes at every position)",
+    "voices": "Which of four speakers is heard in a second of raw audio? (4 classes)",
+    "own-data": "How do I train on my own files, arrays, or a data set on the Hub?",
+}
 DNA = '"ACGT" * 256'
 RAW = {
     "listops": '"[MAX 2 9 [MIN 4 7 X X"',
@@ -35,7 +59,7 @@ def task_page(name: str) -> str:
     loader = getattr(module, function_name)
     parts = [
         f"# {name}\n",
-        f"{entry.summary[0].upper()}{entry.summary[1:]}.\n",
+        f"{QUESTIONS[name]}\n",
         f"{_paragraphs(module.__doc__)}\n",
         f"Size: {entry.size}. {SOURCES[entry.source]}\n",
         f"```bash\n{_command(name)}\n```\n",

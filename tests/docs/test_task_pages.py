@@ -16,6 +16,11 @@ def test_the_page_is_up_to_date(name, tmp_path, monkeypatch):
     assert (PAGES / f"{name}.md").read_text() == task_page(name), "run scripts/write_task_pages.py"
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_the_page_opens_with_a_question(name):
+    assert "?" in task_page(name).splitlines()[2]
+
+
 def test_every_option_is_explained():
     for name in TASKS:
         for line in task_page(name).splitlines():
