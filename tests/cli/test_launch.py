@@ -49,7 +49,8 @@ sys.exit(main())
         (["pretrain", "--num_processes", "two"], "num_processes is 'two': give a whole number"),
         (["pretrain", "--num_processes", "2", "--launch_config", "fsdp"], "did you mean 'fsdp2'"),
         (["pretrain", "--launch_config", "ddp"], "without num_processes"),
-        (["compare", "--num_processes", "2"], "use --jobs"),
+        (["compare", "--num_processes", "0"], "num_processes is 0: give 1 or more"),
+        (["spt", "--launch_config", "ddp"], "without num_processes"),
     ],
 )
 def test_mistakes_are_found_before_a_process_is_started(words, message, capsys):
@@ -60,8 +61,16 @@ def test_mistakes_are_found_before_a_process_is_started(words, message, capsys):
 def test_the_launcher_takes_its_options_and_leaves_the_rest():
     words = ["--num_processes", "4", "--arch", "s4", "--launch_config", "fsdp2", "--tiny"]
     assert take_options("pretrain", words) == (["--arch", "s4", "--tiny"], 4, "fsdp2")
-    assert take_options("spt", ["--seeds", "1"]) == (["--seeds", "1"], None, "ddp")
-    assert take_options("compare", ["--num_processes", "1", "--tiny"]) == (["--tiny"], 1, "ddp")
+    assert take_options("finetune", ["--seed", "1"]) == (["--seed", "1"], 1, "ddp")
+
+
+def test_accelerate_that_starts_one_process_in_place_of_several_is_refused(monkeypatch, capsys, tmp_path):
+    """`accelerate launch --cpu --num_processes 2` starts one, and names a port at which it would meet the other."""
+    for name, value in {"ACCELERATE_USE_CPU": "True", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["pretrain", *LISTOPS, "--output_dir", str(tmp_path / "run")]) == 2
+    assert "`accelerate launch --cpu` starts one process" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", launch.names())

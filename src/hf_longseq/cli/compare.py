@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from hf_longseq.cli import launch
 from hf_longseq.cli.finetune import show_spans
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, listed, numbers, split_dotted
 from hf_longseq.errors import HfLongSeqError
@@ -37,8 +38,10 @@ def run(argv: list[str], command: str = "compare") -> None:
         "train_fractions": numbers(options.train_fractions, float, "train_fractions"),
     }
 
+    arguments["num_processes"], arguments["launch_config"] = launch.checked(
+        options.num_processes, options.launch_config
+    )
     from hf_longseq.comparison.execute import compare, spt
-    from hf_longseq.training import distributed
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
@@ -46,11 +49,9 @@ def run(argv: list[str], command: str = "compare") -> None:
     task = options.recipe or overrides.get("data", {}).get("task")
     print(f"hf-longseq {__version__}: {command} on {task}, into {options.output_dir}", file=sys.stderr)
     with ProgressBar() as bar:
-        arguments |= {name: getattr(options, name) for name in ("tiny", "jobs", "overwrite")}
+        arguments |= {name: getattr(options, name) for name in ("tiny", "jobs", "ray_address", "overwrite")}
         arguments |= {"overrides": overrides, "listener": bar}
         comparison = (compare if command == "compare" else spt)(options.recipe, options.output_dir, **arguments)
-    if not distributed.is_main():
-        return
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'results.json'}")
     show_report(comparison.output_dir)
@@ -83,10 +84,10 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
         "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
     plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
+    plan.add_argument("--jobs", type=int, help="runs at a time, each on its threads or its GPU [one for each GPU]")
     plan.add_argument(
-        "--jobs", type=int, help="runs at a time, each on its threads or its GPU [one for each GPU]; the same command "
-        "on other machines that share output_dir takes runs too",
-    )  # fmt: skip
+        "--ray_address", metavar="ADDRESS", help="do the runs on a Ray cluster whose machines share output_dir: auto"
+    )
 
 
 def show_report(output_dir: Path) -> None:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--num_processes N`: the same command in N processes of this machine, through accelerate's launcher.
 
-The processes themselves are those of `accelerate launch -m hf_longseq ...`, which serves several machines too.
+The processes themselves are those of `accelerate launch -m hf_longseq ...`, which serves several machines too. The
+commands that compare start the processes of each run in this way.
 """
 
 import contextlib
@@ -16,31 +17,43 @@ from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.arguments import convert
 
-# The commands that can be given to several processes.
-TRAINING = ("pretrain", "finetune", "spt")
+# The commands that several processes may carry out together.
+TOGETHER = ("pretrain", "finetune", "one_run")
 
 
-def take_options(command: str, argv: list[str]) -> tuple[list[str], int | None, str]:
+def take_options(command: str, argv: list[str]) -> tuple[list[str], int, str]:
     """Take the launcher's options out of a command's words: the other words, the number, the configuration."""
     parser = Parser(prog=f"hf-longseq {command}", add_help=False)
     parser.add_argument("--num_processes")
     parser.add_argument("--launch_config")
     taken, rest = parser.parse_known_args(argv)
-    number = None if taken.num_processes is None else convert(taken.num_processes, int, "num_processes")
-    if number is not None and number < 1:
-        raise HfLongSeqError(f"num_processes is {number}: give 1 or more.")
-    if ((number or 1) > 1 or is_launched()) and command not in TRAINING:
-        raise HfLongSeqError(
-            f"{command} does not train one model with several processes: use --jobs, which shares out its runs."
-        )
-    if taken.launch_config and number is None:
+    return rest, *checked(taken.num_processes, taken.launch_config)
+
+
+def checked(number: str | None, configuration: str | None) -> tuple[int, str]:
+    """The number of processes and the configuration that a command names."""
+    if configuration and number is None:
         raise HfLongSeqError("launch_config is given without num_processes: say how many processes to start.")
-    return rest, number, taken.launch_config or "ddp"
+    count = 1 if number is None else convert(number, int, "num_processes")
+    if count < 1:
+        raise HfLongSeqError(f"num_processes is {count}: give 1 or more.")
+    configurations.find(configuration or "ddp")
+    return count, configuration or "ddp"
 
 
 def is_launched() -> bool:
     """Whether a launcher started this process together with others."""
     return int(os.environ.get("WORLD_SIZE", 1)) > 1
+
+
+def check_all_started() -> None:
+    """Raise where accelerate started one process in place of several, though it named the address to meet at."""
+    cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() == "true"
+    if cpu and "MASTER_ADDR" in os.environ and "WORLD_SIZE" not in os.environ:
+        raise HfLongSeqError(
+            "`accelerate launch --cpu` starts one process for any --num_processes: leave --cpu out (processes without "
+            "accelerators use the CPU), or give --num_processes to hf-longseq itself."
+        )
 
 
 def launch(argv: list[str], number: int, configuration: str) -> int:

@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         print(__version__)
         return 0
     try:
-        if argv[0] not in COMMANDS:
+        if argv[0] not in (*COMMANDS, "one_run"):
             raise HfLongSeqError(
                 f"there is no command {argv[0]!r}{did_you_mean(argv[0], COMMANDS)}: use one of {', '.join(COMMANDS)}."
             )
@@ -87,15 +87,19 @@ def _sentence(error: Exception) -> str | None:
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
     module = importlib.import_module(f"hf_longseq.cli.{command}")
-    if command not in TRAINING or {"-h", "--help", "--help_all"} & set(words):
+    if {"-h", "--help", "--help_all"} & set(words):
         module.run(words)
         return 0
-    words, number, configuration = launch.take_options(command, with_output_dir(command, words))
-    if launch.is_launched():
-        launch.run_as_one_of_several(module.run, words)
-        return 0
-    if number is not None and number > 1:
-        return launch.launch([command, *words], number, configuration)
+    if command in TRAINING:
+        words = with_output_dir(command, words)
+    if command in launch.TOGETHER:
+        words, number, configuration = launch.take_options(command, words)
+        launch.check_all_started()
+        if launch.is_launched():
+            launch.run_as_one_of_several(module.run, words)
+            return 0
+        if number > 1:
+            return launch.launch([command, *words], number, configuration)
     module.run(words)
     return 0
 

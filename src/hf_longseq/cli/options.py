@@ -157,7 +157,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
         ),
         parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb [none]"),
         parser.add_argument("--trackio_space_id", metavar="NAME", help="Space of trackio's runs, as me/runs"),
-        parser.add_argument("--num_processes", metavar="N", help="processes that train one model together [1]"),
+        parser.add_argument("--num_processes", metavar="N", help="processes that train a model together [1]"),
         parser.add_argument("--launch_config", metavar="NAME", help="ddp, fsdp2, or a file of accelerate [ddp]"),
     ]  # fmt: skip
     own = parser.add_argument_group("columns and kind of --data, found by their names and content unless given")

@@ -2,53 +2,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """`compare`: architectures, from scratch and after self-pretraining, over seeds, grids and fractions of the labels.
 
-`plan.py` says which runs there are; here they are done, each in its own folder under `runs/`:
+A comparison is one process that hands out runs, each into its own folder under `runs/`:
 
-1. everything that can be wrong with any run is found before the first one starts;
-2. with `tune`, every arm is trained at every grid point with seeds of their own, and validation chooses its point;
-3. pretraining runs, then those that start from them, by all processes that share the folder (`claims.py`); what is
-   finished is never repeated;
-4. without `tune`, the grid point with the best mean validation metric over the reported seeds is chosen, and only its
-   runs are scored on the test split;
-5. `results.py` writes down what came out.
+1. plan (`plan.py`), and find all that can be wrong with any run (`prepare.py`);
+2. with `tune`, train every arm at every grid point with seeds of their own; validation chooses its point;
+3. train the pretraining runs, then those that start from them (`one_run.py`, `workers.py`); what is finished stays;
+4. without `tune`, choose the grid point with the best mean validation metric over the reported seeds;
+5. score the chosen runs on the test split, and write the results (`results.py`).
 
 `spt` is `compare` with three arms, and keeps the best pretrained classifier.
 """
 
-import contextlib
 import os
-import re
 import shutil
-import socket
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
+import filelock
 
 from hf_longseq.comparison import settings
-from hf_longseq.comparison.claims import POLL_SECONDS, Claims
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
+from hf_longseq.comparison.one_run import Task
 from hf_longseq.comparison.plan import Axes, Choices, Planner, Run, check_settings
+from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
 from hf_longseq.comparison.tables import results_text
-from hf_longseq.comparison.workers import run_in_processes, usual_jobs
+from hf_longseq.comparison.workers import Cluster, Here, Processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed, run_folder
-from hf_longseq.training.arguments import DataSection
-from hf_longseq.training.assemble import collators_and_metrics, configuration, fresh_model, head_class
-from hf_longseq.training.callbacks import Diverged
-from hf_longseq.training.flops import training_flops
-from hf_longseq.training.inference import evaluate
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe
-from hf_longseq.training.run import finetune, pretrain
-from hf_longseq.training.subsets import TaskData, load_data
 
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")
@@ -84,6 +73,9 @@ def compare(
     overrides: Raw | None = None,
     tiny: bool = False,
     jobs: int | None = None,
+    num_processes: int = 1,
+    launch_config: str = "ddp",
+    ray_address: str | None = None,
     overwrite: bool = False,
     listener: Listener = silent,
 ) -> Comparison:
@@ -92,8 +84,7 @@ def compare(
     Args:
         source: A recipe as for `Recipe.load`; None takes, for the task that `overrides` names, the shipped recipe of
             each architecture.
-        output_dir: A new folder, or that of the same comparison, which is then resumed, or grows by what is new. While
-            another process works there, on any machine, this one joins: each run is done by one of them.
+        output_dir: A new folder, or that of the same comparison, which is then resumed, or grows by what is new.
         archs: Architectures, or variants such as `s4@init_normal=0.1`; None takes those of the recipe.
         inits: Arms as `inits.py` describes them: "scratch", "spt", "spt-masked", "spt-causal@direction=one",
             "scratch-tied@flops", `spt@pretrain_inputs=subset`.
@@ -105,25 +96,24 @@ def compare(
         train_fractions: Shares of the labelled training examples; smaller ones lie within larger ones.
         overrides: Settings that win over the recipe, for every architecture.
         tiny: Toy sizes.
-        jobs: Runs at a time, each in its own process, on its own GPU where there are several; None takes one for each
-            GPU.
+        jobs: Runs at a time on this machine, each in its own process, on its own GPU where there are several; None
+            takes one for each GPU.
+        num_processes: Processes that train one run together; with several GPUs each has one.
+        launch_config: How they do it: "ddp", "fsdp2", or the path of a configuration of accelerate.
+        ray_address: A Ray cluster that does the runs, in place of this machine: "auto", or an address. Its machines
+            share `output_dir`.
         overwrite: Delete a comparison that the folder holds, and start again.
         listener: Told the progress of all runs.
 
     Raises:
-        HfLongSeqError: For a wrong setting, before anything is trained or written.
+        HfLongSeqError: For a wrong setting, before anything is trained or written; while another command works in the
+            folder; and if this process is one of several that a launcher started.
 
     Example:
         >>> compare("smnist", "runs/smnist", inits=["scratch", "spt-masked"], tiny=True).results["metric"]
         'accuracy'
     """
-    jobs = usual_jobs() if jobs is None else jobs
-    if jobs < 1:
-        raise HfLongSeqError(f"jobs is {jobs}: give the number of runs at a time, 1 or more.")
-    if jobs > 1 and distributed.count() > 1:
-        raise HfLongSeqError(
-            f"jobs is {jobs} in {distributed.count()} processes that train one model together: give one or the other."
-        )
+    workers = _workers(jobs, num_processes, ray_address)
     load, named = settings.recipe_loader(source, overrides, tiny)
     axes = Axes(
         tuple(archs or named),
@@ -133,41 +123,44 @@ def compare(
         tuple(train_fractions),
         tuple(tune_seeds) if tune else (),
     )
-    distributed.join()
-    output_dir = Path(output_dir)
     bases = settings.base_recipes(axes, load)
     check_settings(axes, load)
-    data = DataCache()
-    names = {} if overwrite else distributed.by_main(lambda: settings.earlier_names(output_dir))
-    section = next(iter(bases.values())).data
-    whole = len(distributed.main_first(lambda: load_task(section.task, **section.options))[0]["train"])
-    planner = Planner(axes, load, data.count, whole, names, data.flops)
-    runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
-    check_models(runs, data)
-    spec = data.load(runs[0].recipe.data).spec
-    resolved = {**settings.settings_of(bases), "run": settings.run_section(axes)}
-
-    def open_folder() -> None:
-        others = claims.others()
-        if others and (overwrite or run_folder.first_difference(run_folder.read_resolved(output_dir), resolved)):
-            raise HfLongSeqError(
-                f"output_dir {output_dir} is in use by another command ({others[0]}): give the same settings to join "
-                "it, let it end, or choose another output_dir."
-            )
+    output_dir, data = Path(output_dir), DataCache()
+    with run_folder.holding(output_dir):
+        names = {} if overwrite else settings.earlier_names(output_dir)
+        section = next(iter(bases.values())).data
+        whole = len(load_task(section.task, **section.options)[0]["train"])
+        planner = Planner(axes, load, data.count, whole, names, data.flops)
+        runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
+        check_models(runs, data)
+        loaded = data.load(runs[0].recipe.data)
+        resolved = {**settings.settings_of(bases), "run": settings.run_section(axes)}
         if not overwrite and settings.is_extension(output_dir, resolved, bases):
-            check_held_out(output_dir, data.load(runs[0].recipe.data))
+            check_held_out(output_dir, loaded)
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
+        clear_leftovers(output_dir)
+        with workers(listener, data) as crew:
+            work = PlanWork(output_dir, planner, loaded.spec, listener, crew, num_processes, launch_config)
+            return Comparison(output_dir, work.carry_out())
 
-    told = _tables_once(listener) if distributed.is_main() else silent
-    with Claims(output_dir) if distributed.is_main() else contextlib.nullcontext() as claims:
-        with claims.alone("folder") if claims else contextlib.nullcontext():
-            distributed.by_main(open_folder)
-        if jobs > 1:
-            same = {"source": source, "output_dir": output_dir, "tune": tune, "overrides": overrides, "tiny": tiny}
-            run_in_processes(jobs, told, {**same, **vars(axes)})
-        work = PlanWork(output_dir, planner, data, spec, told, claims)
-        return Comparison(output_dir, work.carry_out())
+
+def _workers(jobs: int | None, processes: int, ray_address: str | None) -> Callable[[Listener, DataCache], Any]:
+    """Where the runs are to be done, see `workers.py`."""
+    if distributed.count() > 1:
+        raise HfLongSeqError(
+            f"a comparison hands out its runs from one process, and a launcher started {distributed.count()}: start "
+            "it alone, with --num_processes N for runs that N processes train together."
+        )
+    for name, number in (("jobs", jobs), ("num_processes", processes)):
+        if number is not None and number < 1:
+            raise HfLongSeqError(f"{name} is {number}: give a whole number from 1.")
+    if ray_address is not None:
+        if jobs is not None:
+            raise HfLongSeqError("jobs is given with ray_address, where Ray decides how many run at a time: give one.")
+        return lambda listener, data: Cluster(ray_address, processes, listener)
+    jobs = usual_jobs(processes) if jobs is None else jobs
+    return Here if jobs == 1 else lambda listener, data: Processes(jobs, processes, listener)
 
 
 def spt(
@@ -191,107 +184,35 @@ def spt(
         'best'
     """
     comparison = compare(source, output_dir, inits=inits, **options)
-
-    def keep() -> Path | None:
-        with Claims(output_dir) as claims, claims.alone(BEST):
-            return keep_best(comparison.output_dir)
-
-    return replace(comparison, best=distributed.by_main(keep))
+    with run_folder.holding(comparison.output_dir):
+        return replace(comparison, best=keep_best(comparison.output_dir))
 
 
-class DataCache:
-    """Data by their section, so that runs on the same data load them once."""
-
-    def __init__(self):
-        self._loaded: dict[str, TaskData] = {}
-        self._flops: dict[str, float | None] = {}
-
-    def load(self, section: DataSection) -> TaskData:
-        """The data of a section in which the planner has put the seed of the labelled subset."""
-        key = repr(section)
-        if key not in self._loaded:
-            self._loaded[key] = distributed.main_first(lambda: load_data(section))
-        return self._loaded[key]
-
-    def count(self, section: DataSection) -> tuple[int, int]:
-        """Numbers of pretraining inputs and of labelled examples."""
-        data = self.load(section)
-        return len(data.pretrain), len(data.labelled)
-
-    def flops(self, recipe: Recipe, phase: str) -> float | None:
-        """Operations of training on one example, counted on the first batch as in a run."""
-        data, pretraining = self.load(recipe.data), phase == "pretrain"
-        section = getattr(recipe, phase)
-        micro = section.per_device_train_batch_size or max(1, section.global_batch_size // distributed.count())
-        rows = data.pretrain if pretraining else data.labelled
-        key = repr((recipe.model, recipe.data, recipe.pretrain if pretraining else None, min(micro, len(rows))))
-        if key not in self._flops:
-            head, config, collator = _phase_parts(recipe, phase, data.spec)
-            with torch.random.fork_rng():
-                model = fresh_model(head, config)
-            device = torch.accelerator.current_accelerator() or torch.device("cpu")
-            batch = [rows[row] for row in range(min(micro, len(rows)))]
-            self._flops[key] = training_flops(model, collator, batch, device)
-        return self._flops[key]
-
-
-def _phase_parts(recipe: Recipe, phase: str, spec: TaskSpec) -> tuple[type, Any, Any]:
-    """The Auto class and the configuration of a phase's model, and the collator of its evaluation."""
-    settings = getattr(recipe, phase)
-    training, evaluation, _ = collators_and_metrics(settings, spec)
-    return head_class(settings, spec), configuration(recipe.model, settings, spec), evaluation or training
-
-
-def check_models(runs: Sequence[Run], data: DataCache) -> None:
-    """Build every model of the plan without memory: a mistake in the last must not show after hours of the first."""
-    different = {repr((run.recipe.model, run.recipe.pretrain.objective, run.phase)): run for run in reversed(runs)}
-    for run in reversed(different.values()):
-        head, config, _ = _phase_parts(run.recipe, run.phase, data.load(run.recipe.data).spec)
-        with torch.device("meta"):
-            fresh_model(head, config)
-
-
-def check_held_out(output_dir: Path, data: TaskData) -> None:
-    """Raise if a run in the folder of a comparison was chosen or scored on other data: a row is of one test split."""
-    known = sorted((output_dir / RUNS).glob(f"*/{run_folder.DATA}"))
-    splits = {"validation": data.validation, "test": data.test} if known else {}
-    now = run_folder.data_record(splits, data.spec, {})["splits"]
-    for path in known:
-        then = run_folder.read_json(path)["splits"]
-        if any(then.get(name, record) != record for name, record in now.items()):
+def clear_leftovers(output_dir: Path) -> None:
+    """Wait for the processes of a command that was killed, which end with it, and remove what they left of runs."""
+    for lock in (output_dir / RUNS).glob(f"*/{run_folder.LOCK}"):
+        try:
+            with filelock.FileLock(lock, timeout=run_folder.SECONDS_TO_DIE):
+                if (lock.parent / run_folder.METRICS).is_file():
+                    shutil.rmtree(lock.parent / run_folder.CHECKPOINTS, ignore_errors=True)
+                lock.unlink()
+        except filelock.Timeout:
             raise HfLongSeqError(
-                f"the data of task {data.spec.name!r} are not those with which {path.parent} was made: restore them, "
-                "choose another output_dir, or start again with --overwrite."
-            )
-
-
-def _tables_once(listener: Listener) -> Listener:
-    """Pass on what is said of a model and its optimiser, the only text of several lines, once per architecture."""
-    told: set[str] = set()
-
-    def tell(label: str, step: int, total: int, text: str | None) -> None:
-        if text and "\n" in text:
-            arch = re.split("-(?:pretrain|scratch|spt)", label)[0]  # the name of a run begins with it
-            text = None if arch in told else text
-            told.add(arch)
-        listener(label, step, total, text)
-
-    return tell
+                f"{lock.parent} is in use by another command ({run_folder.read_text(lock)}): let it end."
+            ) from None
 
 
 @dataclass
 class PlanWork:
-    """Does the runs of a plan that no other process does.
-
-    Of several processes that train together, the main one alone has claims, and chooses for all.
-    """
+    """Does the runs of a plan, and chooses among them."""
 
     output_dir: Path
     planner: Planner
-    data: DataCache
     spec: TaskSpec
     listener: Listener
-    claims: Claims | None
+    workers: Here | Processes | Cluster
+    num_processes: int
+    launch_config: str
     runs: dict[str, Run] = field(default_factory=dict)
 
     def carry_out(self) -> dict[str, Any]:
@@ -300,124 +221,56 @@ class PlanWork:
         for stage in ("tune", "report") if self.planner.axes.tune_seeds else ("report",):
             self.planner.runs.clear()
             self.runs = {run.name: run for run in self.planner.plan(choices)}
-            distributed.by_main(self._write_plan)
+            self._write_plan()
             self.listener("", 0, sum(run.steps for run in self.runs.values()), None)
-            self._work_through("train", list(self.runs.values()))
+            self._do("train", list(self.runs.values()))
             if stage == "tune":
-                choices = distributed.by_main(lambda: self._found().choices())
-        unscored = distributed.by_main(lambda: self._found().unscored())
-        self._work_through("score", [self.runs[name] for name in unscored])
-
-        def write() -> dict[str, Any]:
-            with self.claims.alone(RESULTS):
-                return collect(self.output_dir, write=True)
-
-        return distributed.by_main(write)
+                choices = self._found().choices()
+        self._do("score", [self.runs[name] for name in self._found().unscored()])
+        return collect(self.output_dir, write=True)
 
     def _found(self) -> PlanResults:
         return PlanResults(self.output_dir, [run.record() for run in self.runs.values()], self.spec.metric)
 
     def _write_plan(self) -> None:
-        """Write `plan.json`, unless another process, or this command before, wrote one with these runs and more."""
+        """Write `plan.json`, unless this command wrote one with these runs and more when it was given before."""
         path, records = self.output_dir / PLAN, [run.record() for run in self.runs.values()]
         held = run_folder.read_json(path)["runs"] if path.is_file() else []
         if not all(record in held for record in records):
             said = {"task": self.spec.name, "metric": self.spec.metric, "names": self.planner.names}
             run_folder.write_json(path, {**said, "runs": records})
 
-    def _work_through(self, action: str, runs: list[Run]) -> None:
-        """Train runs, or score them on the test split; those that other processes do are waited for.
+    def _do(self, action: str, runs: list[Run]) -> None:
+        """Train runs, or score them on the test split.
 
-        Pretraining comes first, for other runs wait for it, and then the longest, so that no process is left alone
-        with one at the end.
+        Pretraining comes first, for other runs wait for it, and then the longest, so that none is left alone at the
+        end.
         """
         waiting = sorted(runs, key=lambda run: (run.phase != "pretrain", -run.steps))
-        while (name := distributed.by_main(lambda: self._claim_next(action, waiting))) is not None:
-            try:
-                self._perform(action, self.runs[name])
-            finally:
-                if self.claims is not None:
-                    self.claims.release(name)
-
-    def _claim_next(self, action: str, waiting: list[Run]) -> str | None:
-        """Claim a run that may start; None once all are done."""
-        told, pause = False, POLL_SECONDS
-        while True:
-            for run in [run for run in waiting if self._done(action, run)]:
+        running: dict[Future, Run] = {}
+        while waiting or running:
+            open_names = {run.name for run in (*waiting, *running.values())}
+            for run in [run for run in waiting if action == "score" or run.pretrained not in open_names]:
                 waiting.remove(run)
-                self.listener(run.name, run.steps, run.steps, None)
-            ready = [
-                run.name
-                for run in waiting
-                if action == "score" or not run.pretrained or self._done("train", self.runs[run.pretrained])
-            ]
-            for name in ready:
-                if self.claims.take(name):
-                    return name
-            if not waiting:
-                return None
-            if not told and self.claims.holder(ready[0]).split()[-1] != socket.gethostname():
-                self.listener(ready[0], 0, 0, f"waits for {self.claims.holder(ready[0])}, who does this run")
-                told = True
-            time.sleep(pause)
-            pause = min(1.5 * pause, 10)  # a file server has better to do than to be asked
+                if self._is_done(action, run):
+                    self.listener(run.name, run.steps, run.steps, None)
+                    continue
+                task = Task(action, run, self.output_dir, self.num_processes, self.launch_config)
+                running[self.workers.submit(task)] = run
+            for future in self.workers.wait(running) if running else ():
+                run = running.pop(future)
+                if self.workers.result(future):
+                    self.listener(run.name, run.steps, run.steps, None)
+                else:
+                    waiting.insert(0, run)
 
-    def _done(self, action: str, run: Run) -> bool:
-        """Whether nobody has to do this any more: it is finished, has failed, or starts from a run that has."""
-        if run_folder.METRICS in self._files(run.name):
-            return action == "train" or "test" in run_folder.read_json(self._folder(run.name) / run_folder.METRICS)
-        # of several processes, one may fail alone, and the others would wait for it in the next run
-        names = (run.name, run.pretrained) if distributed.count() == 1 else ()
-        return any(FAILED in self._files(name) for name in filter(None, names))
-
-    def _files(self, name: str) -> list[str]:
-        # a listing asks the file server; a look for one file may be answered from what this machine remembers
-        return os.listdir(self._folder(name)) if self._folder(name).is_dir() else []
-
-    def _folder(self, name: str) -> Path:
-        return self.output_dir / RUNS / name
-
-    def _perform(self, action: str, run: Run) -> None:
-        """Train a run, or score it on the test split.
-
-        What the settings of a run bring about, numbers that overflow and too little memory, is written down, and the
-        others go on. A full disk, data that changed or a lost connection would fail them all: those end the plan.
-        """
-        if action == "score":
-            return self._score(run)
-        if distributed.by_main(lambda: self._done("train", run)):
-            return self.listener(run.name, run.steps, run.steps, None)
-        try:
-            self._train(run)
-        except (Diverged, torch.OutOfMemoryError) as error:
-            if distributed.count() > 1:
-                raise
-            sentence = " ".join(str(error).split())
-            step = re.search(r"at step (\d+)", sentence)
-            record = {"error": sentence, "step": int(step.group(1)) if step else None}
-            run_folder.write_json(self._folder(run.name) / FAILED, record)
-            self.listener(run.name, run.steps, run.steps, f"failed: {sentence}")
-
-    def _train(self, run: Run) -> None:
-        def tell(label: str, step: int, total: int, text: str | None) -> None:
-            if self.claims is not None:
-                self.claims.check()
-            self.listener(label, step, total, text)
-
-        common = {"seed": run.seed, "listener": tell, "data": self.data.load(run.recipe.data)}
-        folder = self._folder(run.name)
-        if run.phase == "pretrain":
-            pretrain(run.recipe, folder, **common)
-        else:
-            start = self._folder(run.pretrained) if run.pretrained else None
-            finetune(run.recipe, folder, init_from=start, init=run.init, score_test=run.score_test, **common)
-
-    def _score(self, run: Run) -> None:
-        path = self._folder(run.name) / run_folder.METRICS
-        section = run.recipe.finetune if run.pretrained else run.recipe.scratch
-        batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
-        scores = evaluate(self._folder(run.name), data=self.data.load(run.recipe.data), batch_size=batch)
-        distributed.by_main(lambda: run_folder.write_json(path, {**run_folder.read_json(path), "test": scores}))
+    def _is_done(self, action: str, run: Run) -> bool:
+        """Whether a run is finished, has failed, or starts from one that has."""
+        folders = [self.output_dir / RUNS / name for name in (run.name, run.pretrained) if name]
+        metrics = folders[0] / run_folder.METRICS
+        if metrics.is_file():
+            return action == "train" or "test" in run_folder.read_json(metrics)
+        return any((folder / FAILED).is_file() for folder in folders)
 
 
 def keep_best(output_dir: Path) -> Path | None:

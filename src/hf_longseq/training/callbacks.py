@@ -18,7 +18,11 @@ from hf_longseq.training.checkpoints import last_checkpoint
 
 
 class Diverged(HfLongSeqError):
-    """The loss or gradient of a run became NaN or infinite; its settings make it do so every time."""
+    """The loss or gradient of a run became NaN or infinite at `step`; its settings make it do so every time."""
+
+    def __init__(self, message: str, step: int | None = None):
+        super().__init__(message)
+        self.step = step
 
 
 class StopOnNaN(TrainerCallback):
@@ -49,7 +53,7 @@ class StopOnNaN(TrainerCallback):
         kept = last_checkpoint(Path(args.output_dir).parent)
         if kept is not None:
             message += f" in another output_dir; the weights of {kept.name}, before that, are kept in {kept}"
-        raise Diverged(f"{message}.")
+        raise Diverged(f"{message}.", state.global_step)
 
 
 class StopOnSignal(TrainerCallback):
@@ -168,8 +172,7 @@ class ProgressReport(TrainerCallback):
                 f"{micro * accumulation * args.world_size} of {len(train_dataloader.dataset):,} examples "
                 f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
             )
-            text = f"{size}\n{parameter_group_table(optimizer.param_groups)}"
-            self.listener(self.label, state.global_step, state.max_steps, text)
+            self.listener(self.label, state.global_step, state.max_steps, size)
 
     def on_step_end(self, args, state, control, **kwargs):
         if state.is_world_process_zero:

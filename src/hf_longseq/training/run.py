@@ -196,7 +196,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
             if distributed.is_main():  # a kill may have come before that
                 shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)
             return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
-        flops = _flops(job, trainer) if distributed.is_main() else None
+        flops = _flops(job, trainer)  # in every process, for batch norm is computed by all together
         test_metrics = _train(job, trainer, stop, resumed_from)
         result = _result(job, trainer, flops, test_metrics)
         if trainer.use_cache is not None:

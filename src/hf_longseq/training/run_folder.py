@@ -40,8 +40,6 @@ RESOLVED, ENVIRONMENT, DATA = "resolved.yaml", "environment.json", "data.json"
 SPLITS, HISTORY, METRICS = "splits.json", "history.json", "metrics.json"
 CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
-# Which process does which run of a comparison, see comparison/claims.py.
-CLAIMS = ".claims"
 # Values that a file of settings may hold.
 MOST_VALUES = 1_000_000
 # How weights that may be anybody's are opened: no pickles, and no code that lies beside them.
@@ -244,8 +242,8 @@ def read_text(path: Path) -> str:
 
 
 def _content(folder: Path) -> list[Path]:
-    """What lies in a run folder besides the lock, the claims, and the beginnings of files that a kill left there."""
-    ours = [LOCK, CLAIMS]
+    """What lies in a run folder besides the lock, and the beginnings of files that a kill left there."""
+    ours = [LOCK]
     if not any((folder / CHECKPOINTS).glob("*")):
         ours.append(CHECKPOINTS)  # a Trainer makes its folder before it is known what is here
     return [path for path in folder.iterdir() if path.name not in ours and not UNFINISHED.fullmatch(path.name)]

@@ -1,0 +1,135 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What is done with one run of a comparison: it is trained, or scored on the test split.
+
+A run is a whole: a call of `pretrain` or `finetune`, by one process or by several that an `accelerate launch` of their
+own starts (`hf-longseq one_run FILE`, a command that comparisons give).
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from hf_longseq.comparison.plan import Run
+from hf_longseq.comparison.prepare import DataCache
+from hf_longseq.comparison.results import FAILED, RUNS
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import distributed, run_folder
+from hf_longseq.training.callbacks import Diverged
+from hf_longseq.training.inference import evaluate
+from hf_longseq.training.progress import Listener
+from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.run import finetune, pretrain
+
+# A network file system may show a file to another machine only after a while.
+SECONDS_TO_APPEAR = 60
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to do with a run: `action` is "train", by so many processes together, or "score"."""
+
+    action: str
+    run: Run
+    output_dir: Path
+    processes: int = 1
+    launch_config: str = "ddp"
+
+    def folder(self, name: str) -> Path:
+        return self.output_dir / RUNS / name
+
+    def write(self, path: Path) -> None:
+        """Write down what `read` gives back in another process."""
+        run = {**vars(self.run), "recipe": self.run.recipe.to_dict()}
+        path.write_text(json.dumps({"action": self.action, "run": run, "output_dir": str(self.output_dir)}))
+
+    @classmethod
+    def read(cls, path: Path) -> "Task":
+        said = json.loads(path.read_text(encoding="utf-8"))
+        run = said["run"]
+        run |= {"recipe": Recipe.load(run["recipe"]), "scratch_tied": tuple(run["scratch_tied"])}
+        return cls(said["action"], Run(**run), Path(said["output_dir"]))
+
+
+def perform(task: Task, listener: Listener, data: DataCache) -> Path:
+    """Do a task, and give the file that it leaves.
+
+    What the settings of a run bring about, numbers that overflow and too little memory, is written down. A full disk,
+    data that changed or a lost connection would fail every run: those are raised.
+    """
+    run, folder = task.run, task.folder(task.run.name)
+    if task.action == "score":
+        return _score(task, data)
+    try:
+        if task.processes > 1:
+            _launch(task, listener)
+        else:
+            _train(task, listener, data)
+    except (Diverged, torch.OutOfMemoryError) as error:
+        if distributed.count() > 1 and not isinstance(error, Diverged):
+            raise  # of several processes one fails alone, and its end is what ends the others
+        sentence = " ".join(str(error).split())
+        if distributed.is_main():
+            run_folder.write_json(folder / FAILED, {"error": sentence, "step": getattr(error, "step", None)})
+        listener(run.name, run.steps, run.steps, f"failed: {sentence}")
+    failed = folder / FAILED
+    return failed if failed.is_file() else folder / run_folder.METRICS
+
+
+def _train(task: Task, listener: Listener, data: DataCache) -> None:
+    run, folder = task.run, task.folder(task.run.name)
+    loaded = data.load(run.recipe.data) if distributed.count() == 1 else None  # else each waits for its turn
+    common = {"seed": run.seed, "listener": listener, "data": loaded}
+    if run.phase == "pretrain":
+        pretrain(run.recipe, folder, **common)
+    else:
+        start = task.folder(run.pretrained) if run.pretrained else None
+        finetune(run.recipe, folder, init_from=start, init=run.init, score_test=run.score_test, **common)
+
+
+def _score(task: Task, data: DataCache) -> Path:
+    run, path = task.run, task.folder(task.run.name) / run_folder.METRICS
+    section = run.recipe.finetune if run.pretrained else run.recipe.scratch
+    batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
+    scores = evaluate(path.parent, data=data.load(run.recipe.data), batch_size=batch)
+    run_folder.write_json(path, {**run_folder.read_json(path), "test": scores})
+    return path
+
+
+def _launch(task: Task, listener: Listener) -> None:
+    """Let several processes train a run; the main one of them prints its reports as lines of JSON."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "task.json")
+        task.write(path)
+        words = [sys.executable, "-m", "hf_longseq", "one_run", str(path)]
+        words += ["--num_processes", str(task.processes), "--launch_config", task.launch_config]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                for line in process.stdout or ():
+                    listener(*json.loads(line))
+            except BaseException:
+                process.terminate()
+                raise
+    if process.returncode:
+        raise HfLongSeqError(
+            f"the {task.processes} processes of {task.run.name} ended with exit code {process.returncode}: see above "
+            "what they said, and rerun the command to go on."
+        )
+
+
+def wait_for_file(path: Path, where: str) -> None:
+    """Raise if a file that another machine wrote is not seen here, `where`."""
+    started = time.monotonic()
+    while not path.is_file():
+        if time.monotonic() - started > SECONDS_TO_APPEAR:
+            raise HfLongSeqError(
+                f"{path}, which the comparison wrote, is not there {where}: name an output_dir that all machines "
+                "share, under the same path."
+            )
+        time.sleep(0.2)

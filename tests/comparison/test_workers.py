@@ -1,0 +1,172 @@
+"""A comparison is one process that hands out runs: whatever is killed, each is done once, with the same result."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+
+import pytest
+
+from hf_longseq import Recipe
+from hf_longseq.comparison import compare, workers
+from hf_longseq.comparison.execute import clear_leftovers
+from hf_longseq.comparison.one_run import Task
+from hf_longseq.comparison.plan import Run
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training import run_folder
+from hf_longseq.training.progress import silent
+
+OVERRIDES = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
+RAW = {"data": {"task": "waves"}, "model": {"arch": "s4", "hidden_size": 8, "num_hidden_layers": 1}}
+
+
+def do(out, **options):
+    return compare(RAW, out, overrides=OVERRIDES, tiny=True, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"seeds": [1]}, {"overwrite": True}])
+def test_a_second_command_in_the_folder_is_refused_while_one_works_there(toy_tasks, tmp_path, options):
+    do(tmp_path / "out", inits=["scratch"])
+    before = (tmp_path / "out" / "results.json").read_text()
+    with run_folder.holding(tmp_path / "out"):
+        with pytest.raises(HfLongSeqError, match="is in use by another command .process .*: let it end"):
+            do(tmp_path / "out", inits=["scratch"], **options)
+    assert (tmp_path / "out" / "results.json").read_text() == before
+
+
+def test_processes_that_a_launcher_started_together_are_refused(toy_tasks, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(HfLongSeqError, match="a launcher started 2: start it alone, with --num_processes N"):
+        do(tmp_path / "out", inits=["scratch"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_of_machines_that_share_nothing_are_put_together(toy_tasks, tmp_path):
+    """As jobs on rented machines: each does some seeds, and the whole command finds them all done."""
+    for seed in (0, 1):
+        do(tmp_path / f"job{seed}", seeds=[seed], inits=["scratch"])
+        shutil.copytree(tmp_path / f"job{seed}", tmp_path / "all", dirs_exist_ok=True)
+    said = []
+    results = do(tmp_path / "all", seeds=[0, 1], inits=["scratch"], listener=lambda *words: said.append(words)).results
+    assert not any(text for _, _, _, text in said)
+    values = [json.loads((tmp_path / f"job{seed}/results.json").read_text())["rows"][0]["values"] for seed in (0, 1)]
+    assert results["rows"][0]["values"] == values[0] + values[1]
+
+
+@pytest.mark.parametrize("visible, found, jobs, gpus, names", [
+    (None, 0, 2, 1, ["", ""]),
+    (None, 2, 3, 1, ["0", "1", "0"]),
+    ("4,6", 2, 2, 1, ["4", "6"]),
+    ("4,6", 1, 2, 1, ["4", "4"]),
+    (None, 4, 2, 2, ["0,1", "2,3"]),
+])  # fmt: skip
+def test_every_worker_has_gpus_of_its_own(monkeypatch, visible, found, jobs, gpus, names):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: found)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
+    assert workers.devices_of_workers(jobs, gpus) == names
+    assert workers.usual_jobs(gpus) == max(1, found // gpus)
+
+
+def test_what_a_kill_left_of_runs_is_cleared_away(tmp_path):
+    finished, begun = tmp_path / "runs" / "a", tmp_path / "runs" / "b"
+    for folder in (finished, begun):
+        (folder / "checkpoints" / "checkpoint-2").mkdir(parents=True)
+        (folder / ".lock").write_text("process 7 on node3")
+    (finished / "metrics.json").write_text("{}")
+    clear_leftovers(tmp_path)
+    assert [path.name for path in finished.iterdir()] == ["metrics.json"]
+    assert [path.name for path in begun.iterdir()] == ["checkpoints"]
+
+
+def test_a_run_that_a_living_process_still_writes_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "SECONDS_TO_DIE", 0)
+    with run_folder.holding(tmp_path / "runs" / "a"):
+        with pytest.raises(HfLongSeqError, match="a is in use by another command"):
+            clear_leftovers(tmp_path)
+
+
+def test_a_task_is_read_as_it_was_written(toy_tasks, tmp_path):
+    recipe = Recipe.load(RAW, {"finetune": {"max_steps": 3}, "pretrain": {"objective": "causal"}})
+    run = Run("s4-spt-s1", "finetune", "s4", "spt", 1, None, {"lr": 1e-3}, recipe, 3, 64, "s4-pretrain-s1")
+    Task("train", run, tmp_path, 2, "fsdp2").write(tmp_path / "task.json")
+    assert Task.read(tmp_path / "task.json") == Task("train", run, tmp_path)
+
+
+# Processes of their own know the tasks of the package alone.
+STEPS = {phase: {"max_steps": 4} for phase in ("pretrain", "finetune")}
+LISTOPS = {"archs": ["s4"], "inits": ["scratch", "spt"], "seeds": [0], "overrides": STEPS, "tiny": True}
+
+
+def weights(folder):
+    return {path.parent.name: path.read_bytes() for path in folder.glob("runs/*/model.safetensors")}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone") / "out"
+    return compare("listops-tiny", folder, **LISTOPS)
+
+
+class Blow:
+    """A listener that strikes once, as soon as a run has evaluated."""
+
+    def __init__(self, strike):
+        self.strike = strike
+
+    def __call__(self, label, step, total, text):
+        if self.strike and text and step:
+            strike, self.strike = self.strike, None
+            strike()
+
+
+def kill_a_worker():
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_nothing_but_time(alone, tmp_path):
+    together = compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(kill_a_worker), **LISTOPS)
+    assert weights(tmp_path / "out") == weights(alone.output_dir)
+    for name in ("values", "validation_values", "steps", "flops"):
+        assert [row[name] for row in together.results["rows"]] == [row[name] for row in alone.results["rows"]]
+
+
+@pytest.mark.slow
+def test_an_interrupt_lets_each_run_save_its_step_and_the_command_goes_on_from_it(alone, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(interrupt), **LISTOPS)
+    assert not multiprocessing.active_children()
+    assert list((tmp_path / "out").glob("runs/*/checkpoints/*/complete.json"))
+    compare("listops-tiny", tmp_path / "out", **LISTOPS)
+    assert weights(tmp_path / "out") == weights(alone.output_dir)
+
+
+def die(task):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_again_and_again_end_the_comparison(monkeypatch):
+    monkeypatch.setattr(workers, "_perform_in_process", die)
+    with workers.Processes(1, 1, silent) as crew:
+        lost = crew.submit(None)
+        assert list(crew.wait([lost])) == [lost] and not crew.result(lost)
+        with pytest.raises(HfLongSeqError, match="killed again and again .*smaller --jobs"):
+            crew.wait([crew.submit(None)])
+
+
+@pytest.mark.slow
+def test_processes_that_train_a_run_together_give_its_result(alone, tmp_path):
+    said: list[tuple] = []
+    options = {**LISTOPS, "inits": ["scratch"], "listener": lambda *report: said.append(report)}
+    together = compare("listops-tiny", tmp_path / "out", num_processes=2, **options)
+    assert {label for label, *_ in said if label} == {"s4-scratch-s0"}
+    assert any("processes 2" in text for *_, text in said if text)
+    one, two = (json.loads((folder / "runs/s4-scratch-s0/metrics.json").read_text())["validation"]["loss"]
+                for folder in (alone.output_dir, together.output_dir))  # fmt: skip
+    assert two == pytest.approx(one, rel=0.02)
+    assert together.results["failed"] == together.results["unfinished"] == []
