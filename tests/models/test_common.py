@@ -9,6 +9,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from hf_longseq.models.ssm_plan import forced
 from toy_models import HEADS, SMALL, VARIANTS, head_class, make_config, make_inputs, make_model
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
@@ -404,3 +405,18 @@ def test_mixers_compile_without_graph_breaks(variant):
     x = torch.randn(2, 20, 16)
     compiled = torch.compile(mixer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x)[0], mixer(x)[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("variant", ["s4", "dlr", "mega"])
+def test_mixers_with_a_fourier_transform_compile_for_inputs_that_are_not_contiguous(variant, backend):
+    mixer = make_model(variant, "Model", bidirectional=True).layers[0].mixer
+    x = torch.randn(16, 20, 2).permute(2, 1, 0).requires_grad_()
+    compiled = torch.compile(mixer, fullgraph=True, backend=backend)
+    with forced("fourier"):
+        y, expected = compiled(x)[0], mixer(x)[0]
+        gradients = [torch.autograd.grad(out.square().sum(), (x, *mixer.parameters())) for out in (y, expected)]
+    assert not x.is_contiguous()
+    torch.testing.assert_close(y, expected, atol=1e-5, rtol=1e-4)
+    for found, wanted in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
