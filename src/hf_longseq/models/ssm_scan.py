@@ -182,7 +182,7 @@ class _ChunkedScan(torch.autograd.Function):
         grad_y = torch.zeros_like(u) if grad_y_HBCT is None else grad_y_HBCT.reshape(u.shape)
         grad_states = torch.bmm(grad_y, rows_HTE).view_as(states_HBCE)
         if grad_last_HBN is not None:
-            grad_states[:, :, -1] += grad_last_HBN
+            grad_states[:, :, -1, : power.shape[-1]] += grad_last_HBN
         grad_added, grad_first = _chain(grad_states, _transpose(power), None, False)
         grad_added, size = grad_added.flatten(1, 2), power.shape[-1]
         pairs = zip(states.split(size, dim=-1), grad_added.split(size, dim=-1), strict=True)
