@@ -12,6 +12,7 @@ SMALL = {
     "lru": dict(state_size=8),
     "s5": dict(state_size=8, num_blocks=2),
     "mega": dict(shared_representation_size=8, state_size=4),
+    "cnn": dict(),
 }
 VARIANTS = {
     "s4": dict(arch="s4"),
@@ -34,6 +35,8 @@ VARIANTS = {
     "mega-chunk-rotary": dict(arch="mega", chunk_size=3, position_bias="rotary"),
     "mega-laplace-scale-post": dict(arch="mega", attention_function="laplace", norm="scale", norm_position="post"),
     "mega-relu2-chunk-batch": dict(arch="mega", attention_function="relu2", chunk_size=4, norm="batch"),
+    "cnn": dict(arch="cnn"),
+    "cnn-wide-feed-forward": dict(arch="cnn", kernel_size=5, max_dilation=2, intermediate_size=24),
 }
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 

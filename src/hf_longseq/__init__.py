@@ -19,6 +19,7 @@ ARCHITECTURES = {
     "lru": "LRU",
     "s5": "S5",
     "mega": "Mega",
+    "cnn": "CNN",
 }
 _HEADS = (
     *("Config", "Model", "ForMaskedLM", "ForCausalLM", "ForPreTraining"),

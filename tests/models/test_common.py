@@ -282,6 +282,7 @@ SINGLE_PRECISION = {
     "S4Config": {"A_imag", "input_B", "log_dt", "log_neg_A_real", "low_rank_P", "output_C", "skip_D"},
     "DLRConfig": {"mode_decay_root", "mode_frequency", "mode_weight_W", "skip_D"},
     "LongTransformerConfig": set(),
+    "CNNConfig": set(),
     "LRUConfig": {"gamma_log", "input_B", "nu_log", "output_C", "skip_D", "theta_log"},
     "S5Config": {"eigenvalue_imag", "eigenvalue_real", "input_B", "log_dt", "output_C", "skip_D"},
     "MegaConfig": {"damping_delta", "decay_alpha", "input_beta", "output_gamma", "skip_omega"},

@@ -2,12 +2,12 @@
 
 import pytest
 
-from hf_longseq import DLRConfig, LongTransformerConfig, LRUConfig, MegaConfig, S4Config, S5Config
+from hf_longseq import CNNConfig, DLRConfig, LongTransformerConfig, LRUConfig, MegaConfig, S4Config, S5Config
 
 WITH_STATE = [S4Config, DLRConfig, S5Config, LRUConfig]
 
 
-@pytest.mark.parametrize("config_class", [*WITH_STATE, LongTransformerConfig, MegaConfig])
+@pytest.mark.parametrize("config_class", [*WITH_STATE, LongTransformerConfig, MegaConfig, CNNConfig])
 def test_d_model_and_n_layers_are_understood(config_class):
     config = config_class(d_model=32, n_layers=3)
     assert (config.hidden_size, config.num_hidden_layers, config.d_model) == (32, 3, 32)

@@ -170,6 +170,8 @@ BAD_CACHES = [
     ("lru", lambda tokens: after("s4", tokens), "need real"),
     ("s5", lambda tokens: after("dlr", tokens), "need real"),
     ("s4", lambda tokens: after("transformer", tokens), "DynamicCache"),
+    ("cnn", lambda tokens: after("s4", tokens), r"need real \(3, 1, 16\)"),
+    ("cnn", lambda tokens: after("dlr", tokens), "is complex.*need real"),
     ("s4", lambda tokens: after("mega", tokens), "MegaCache without a RecurrentLayer"),
     ("mega", lambda tokens: after("s4", tokens), "RecurrentCache without a MegaLayer"),
     ("mega", lambda tokens: RecurrentCache(make_generator("mega").config), "RecurrentCache without a MegaLayer"),

@@ -16,6 +16,7 @@ MIXERS = {
     "LRUMixer": "modeling_lru",
     "S5Mixer": "modeling_s5",
     "MegaMixer": "modeling_mega",
+    "CNNMixer": "modeling_cnn",
     "LongAttention": "longseq_attention",
 }
 

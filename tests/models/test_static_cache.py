@@ -9,7 +9,8 @@ from toy_models import VARIANTS, make_model
 # what differs in the cache or in the mask of a step; MEGA's cache has no fixed size
 COMPILED = ["s4", "dlr", "transformer-window"]
 COMPILED += [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("lru", "s5", "transformer", "transformer-local-bias")
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("lru", "s5", "cnn", "transformer", "transformer-local-bias")
 ]
 
 
@@ -91,7 +92,7 @@ def test_reduce_overhead_gives_the_same_tokens(variant):
     assert torch.equal(compiled, generate(model)) and hasattr(model, "_compiled_call")
 
 
-@pytest.mark.parametrize("variant", ["s4", "dlr", "lru", "transformer"])
+@pytest.mark.parametrize("variant", ["s4", "dlr", "lru", "cnn", "transformer"])
 @torch.no_grad()
 def test_a_static_cache_stays_where_it_is_and_is_emptied_in_place(variant):
     model, tokens = make_generator(variant), prompts()["inputs"]

@@ -86,7 +86,7 @@ def test_base_models_stream_and_reset_begins_anew():
     torch.testing.assert_close(first, again, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("variant", ["s4", "dlr", "lru", "s5"])
+@pytest.mark.parametrize("variant", ["s4", "dlr", "lru", "s5", "cnn"])
 @torch.no_grad()
 def test_what_is_kept_does_not_grow(variant):
     model = make_model(variant, "ForSequenceClassification", bidirectional=False)

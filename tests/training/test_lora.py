@@ -14,6 +14,7 @@ TARGETS = {
     "s4": ["output_projection"],
     "dlr": ["output_projection"],
     "lru": ["output_projection"],
+    "cnn": ["output_projection"],
     "transformer": ["q_proj", "v_proj"],
 }
 

@@ -28,7 +28,7 @@ ARMS = {
 }
 SPARE = ("#12806a", "#4fcbb0"), ("#8a6d00", "#d8b93c"), ("#4d6a8f", "#93b4dd"), ("#5b4a3f", "#c2a892")
 GAIN, LOSS = ("#1a7f37", "#56d364"), ("#b3261e", "#ff8a80")
-ARCHITECTURES = {"s4": "S4", "dlr": "DLR", "lru": "LRU", "s5": "S5", "mega": "MEGA"}
+ARCHITECTURES = {"s4": "S4", "dlr": "DLR", "lru": "LRU", "s5": "S5", "mega": "MEGA", "cnn": "CNN"}
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:

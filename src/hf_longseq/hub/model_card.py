@@ -31,6 +31,7 @@ NAMES = {
     "lru": "LRU (linear recurrent unit)",
     "s5": "S5 (simplified state space)",
     "mega": "MEGA (moving average gated attention)",
+    "cnn": "CNN (gated dilated convolutions)",
     "adapter": "adapter",
 }
 SETTINGS = (

@@ -11,6 +11,7 @@ from transformers.models.auto import modeling_auto
 from transformers.utils import is_vision_available
 
 from .configuration_adapter import AdapterConfig
+from .configuration_cnn import CNNConfig
 from .configuration_dlr import DLRConfig
 from .configuration_long_transformer import LongTransformerConfig
 from .configuration_lru import LRUConfig
@@ -21,6 +22,8 @@ from .feature_extraction_longseq import LongSeqFeatureExtractor
 from .image_processing_longseq import LongSeqImageProcessor
 from .modeling_adapter import *  # noqa: F403
 from .modeling_adapter import AdapterModel
+from .modeling_cnn import *  # noqa: F403
+from .modeling_cnn import CNNModel
 from .modeling_dlr import *  # noqa: F403
 from .modeling_dlr import DLRModel
 from .modeling_long_transformer import *  # noqa: F403
@@ -42,6 +45,7 @@ ARCHITECTURES = {
     "lru": (LRUConfig, LRUModel),
     "s5": (S5Config, S5Model),
     "mega": (MegaConfig, MegaModel),
+    "cnn": (CNNConfig, CNNModel),
 }
 
 # any architecture of transformers behind our inputs and heads

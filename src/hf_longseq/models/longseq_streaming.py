@@ -58,7 +58,8 @@ class LongSeqStream:
     """A causal model that reads a stream piece by piece, without gradients.
 
     The pieces may have any sizes: answers are those of one pass over the whole stream. With recurrent mixers (S4, DLR,
-    LRU, S5) memory and the time of a position do not depend on what was read before; attention has to keep its keys.
+    LRU, S5) and convolutions (CNN) memory and the time of a position do not depend on what was read before; attention
+    has to keep its keys.
 
     Example:
         ```python

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of architectures, their configuration classes, and the fields that a recipe's `model` section may set.
 
-    s4, dlr, transformer, lru, s5, mega  the architectures of this package
+    s4, dlr, transformer, lru, s5, mega, cnn  the architectures of this package
     hf:TYPE, hf:REPOSITORY, hf:FOLDER    those of transformers, see `hf_architectures.py`
 
 The names are known without torch; everything about a configuration class imports it.

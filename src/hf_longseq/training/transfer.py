@@ -56,7 +56,9 @@ HEAD_FIELDS = frozenset(
 # Fields that the data determine: the embedding of inputs is new where they differ.
 INPUT_FIELDS = frozenset("vocab_size num_channels pad_token_id mask_token_id eos_token_id bos_token_id".split())
 # Parameters with a part per direction, the forward one first along axis 0.
-PER_DIRECTION = frozenset("output_C mode_weight_W damping_delta decay_alpha input_beta output_gamma".split())
+PER_DIRECTION = frozenset(
+    "output_C mode_weight_W damping_delta decay_alpha input_beta output_gamma tap_weight".split()
+)
 # Fields that say how far a model looks ahead: a causal checkpoint may be opened.
 DIRECTION_FIELDS = ("bidirectional", "direction_join", "ema_truncation")
 ADAPTER = "longseq_adapter"
