@@ -22,11 +22,11 @@ def explained(what: str, *kinds: type[Exception], remedy: str = "") -> Iterator[
     """Raise errors of these kinds, of libraries that are given a user's settings or files, as one sentence of ours.
 
     Example:
-        >>> with explained("a.json is no JSON", ValueError, remedy="save it again"):
+        >>> with explained("a.json is not readable as JSON", ValueError, remedy="save it again"):
         ...     raise ValueError("no value at char 0")
         Traceback (most recent call last):
         ...
-        hf_longseq.errors.HfLongSeqError: a.json is no JSON (no value at char 0): save it again.
+        hf_longseq.errors.HfLongSeqError: a.json is not readable as JSON (no value at char 0): save it again.
     """
     try:
         yield

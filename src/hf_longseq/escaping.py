@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text of records, made safe for the Markdown, HTML, LaTeX and YAML that it is shown in.
 
-A record (settings, scores, names of files and tasks) may come from anybody. Templates rendered here escape whatever
-is put into them; only what a template marks as `safe` stays as it is.
+A record (settings, scores, names of files and tasks) may come from anybody. Templates rendered here escape every
+field; text that a template marks as `safe` stays as it is.
 """
 
 import re

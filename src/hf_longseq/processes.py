@@ -8,7 +8,7 @@ import time
 
 
 def end_with_parent() -> None:
-    """End this process as soon as the one that started it has gone, which a killed one cannot see to itself."""
+    """Exit when the parent dies; a killed parent cannot clean up."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -118,10 +118,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
     kind = str(config.get("model_type")) if isinstance(config, dict) else None
     kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
     if kind not in kinds:
-        raise HfLongSeqError(
-            f"checkpoint {folder} is a model of type {kind!r}, which has no mixers of this package: give one of "
-            f"{', '.join(kinds)}."
-        )
+        raise HfLongSeqError(f"checkpoint {folder} is a model of type {kind!r}: give one of {', '.join(kinds)}.")
     return kinds[kind], run_folder.open_model(AutoModel, folder, dtype=torch.float32)
 
 

@@ -25,7 +25,7 @@ def influence(function: Callable, x_BLH: torch.Tensor, at: int, direction_H: tor
 
 
 def probe_position(length: int, bidirectional: bool) -> int:
-    """The output looked at: the last of a causal model, which can see everything, else the middle."""
+    """The output looked at: the last one of a causal model, else the middle one: both see the most inputs."""
     return length // 2 if bidirectional else length - 1
 
 

@@ -34,7 +34,7 @@ margin-right:6px}svg{display:block;background:#fafafa}"""
 
 
 def has_spans(model: str | os.PathLike) -> bool:
-    """Whether a finished run labels positions with classes, which a page can show."""
+    """Whether a finished run labels positions with classes."""
     config = read_json(Path(model) / "config.json")
     head = (config.get("architectures") or [""])[0]
     return head.endswith("ForTokenClassification") and config.get("problem_type") != "regression"
@@ -60,8 +60,7 @@ def write_span_page(
     settings = read_resolved(model)
     if settings is None or not has_spans(model):
         raise HfLongSeqError(
-            f"model {model} is no run that labels positions with classes, so it has no spans to show: give the folder "
-            "of a finetune run on such labels."
+            f"model {model} has no spans to show: give the folder of a finetune run that labels positions."
         )
     data = load_data(Recipe.load(settings).data, settings["run"]["seed"])
     answers = predict(model, split=split, limit=limit, data=data)

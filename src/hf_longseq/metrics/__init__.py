@@ -20,7 +20,7 @@ METRICS: dict[str, tuple[str, bool]] = {
     "masked_accuracy": ("MaskedMean", True),
     "masked_mae": ("MaskedMean", False),
 }
-# Shares of one number, which are easier to read as per cent.
+# Shares, printed as per cent.
 PERCENT = ("accuracy", "f1", "token_accuracy", "token_f1", "span_f1", "masked_accuracy")
 
 
