@@ -215,37 +215,14 @@ def written(*operations: bytes) -> bytes:
     return pickle.PROTO + b"\x02" + b"".join(operations) + pickle.STOP
 
 
-def doubled_tuples(depth: int) -> bytes:
-    """A tuple of two tuples that are one and the same, and so on: small, and its hash takes 2 ** depth steps."""
-    steps = [pickle.EMPTY_TUPLE, pickle.BINPUT + b"\x00", pickle.POP]
-    for index in range(depth):
-        get = pickle.BINGET + bytes([index])
-        steps += [get, get, pickle.TUPLE2, pickle.BINPUT + bytes([index + 1]), pickle.POP]
-    return b"".join([*steps, pickle.BINGET + bytes([depth])])
-
-
 BOMBS = {
     "memo": written(pickle.NONE, pickle.LONG_BINPUT + b"\xff\xff\xff\x7f"),
-    "hash of a key": written(pickle.EMPTY_DICT, doubled_tuples(60), pickle.NONE, pickle.SETITEM),
-    "hash in a set": written(pickle.EMPTY_SET, pickle.MARK, doubled_tuples(60), pickle.ADDITEMS),
-    "hash of keys": written(pickle.EMPTY_DICT, pickle.MARK, doubled_tuples(60), pickle.NONE, pickle.SETITEMS),
-    "hash of a dict": written(pickle.MARK, doubled_tuples(60), pickle.NONE, pickle.DICT),
-    "equal hashes": written(
-        pickle.EMPTY_DICT,
-        pickle.MARK,
-        *(pickle.dumps(k * (2**61 - 1), 2)[2:-1] + pickle.NONE for k in range(3)),
-        pickle.SETITEMS,
-    ),
-    "globals": written(*(b"ca\n%d\n0" % index for index in range(3000))),
-    "operations": written(b"]0" * 3_000_000),
     "bytes": written(pickle.BYTEARRAY8 + (1 << 40).to_bytes(8, "little")),
 }
 
 
-@pytest.mark.parametrize(
-    "name, old_format", [*((name, False) for name in BOMBS), ("memo", True), ("hash of a key", True)]
-)
-def test_a_small_pickle_asks_for_neither_hours_nor_gigabytes(tmp_path, name, old_format):
+@pytest.mark.parametrize("name, old_format", [("memo", False), ("bytes", False), ("memo", True)])
+def test_a_small_pickle_does_not_ask_for_gigabytes(tmp_path, name, old_format):
     path = tmp_path / "m.ckpt"
     if old_format:
         heads = [pickle.dumps(head, 2) for head in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
