@@ -91,8 +91,8 @@ def submit(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(f"not started: {shlex.join(command)}")
         return 0
-    with said_in_one_sentence(repo_id, api) as told:
-        url = Repository(api, repo_id, told=told).make(private=True)
+    with said_in_one_sentence(repo_id, api):
+        url = Repository(api, repo_id).make(private=True)
         note_job(api, repo_id, job)
     try:
         done = subprocess.run(command, capture_output=True, text=True)

@@ -18,9 +18,6 @@ PAGE, PART = 4, 10_000
 class OtherHub(HubServer):
     """See the module's docstring."""
 
-    def environment(self, home, token: str | None = None) -> dict[str, str]:
-        return {**super().environment(home, token), "HF_HUB_DISABLE_XET": "0"}
-
     def _elsewhere(self, text: str) -> str:
         return text.replace("127.0.0.1", "localhost")
 

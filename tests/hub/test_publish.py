@@ -14,7 +14,9 @@ from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub import publish as publishing
 from hf_longseq.hub.check import check_folder
+from hf_longseq.hub.repository import Repository
 from hub_server import Fault
+from toy_models import make_model
 
 REPO = "longseq-tests/s4-tones"
 COMMAND = "import sys; from hf_longseq.cli.main import main; sys.exit(main({words!r}))"
@@ -171,9 +173,10 @@ def test_another_architecture_is_not_published_over(hub, publish_here, runs):
     hub.faults = [Fault("POST", "/commit/", 500)]
     with pytest.raises(HfLongSeqError, match="answered 500"):
         publish_here(runs / "classifier", REPO, revision="ours")
-    publish_here(runs / "classifier", REPO, revision="ours")
+    done = publish_here(runs / "classifier", REPO, revision="ours")
     assert json.loads(hub.repo(REPO).branches["ours"].files["config.json"].data)["model_type"] == "longseq_s4"
     assert hub.repo(REPO).branches["main"] is other
+    assert set(hub.repo(REPO).branches["ours"].files) - {".gitattributes"} == set(done.files)
     hub.repo(REPO).branches["ours"] = hub.repo(REPO).branches["ours"].child("another model", other.files)
     with pytest.raises(HfLongSeqError, match="holds a longseq_dlr model"):
         publish_here(runs / "classifier", REPO, revision="ours")
@@ -221,3 +224,29 @@ def test_push_to_hub_of_models_trainers_and_datasets(hub, tmp_path):
     answer(run_fresh(stranger, home, hide_package=True, **hub.environment(home)))
     for name in ("tester/spt", "tester/tuned"):
         assert "AutoModelForSequenceClassification" in json.loads(hub.repo(name).files["config.json"])["auto_map"]
+
+
+LOAD = """
+from transformers import AutoModel
+for revision in {order}:
+    named = {{"revision": revision}} if revision else {{}}
+    print(type(AutoModel.from_pretrained("tester/m", trust_remote_code=True, **named)).__name__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [(None, "other"), ("other", None)])
+def test_architectures_on_two_branches_open_from_an_empty_cache(hub, tmp_path, monkeypatch, order):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    for arch, branch in (("s4", None), ("dlr", "other")):
+        repo = Repository(HfApi(endpoint=hub.url, token=hub.token), "tester/m", branch)
+        make_model(arch, "ForMaskedLM", bidirectional=True).save_pretrained(tmp_path / arch)
+        repo.make(private=False)
+        if branch:
+            repo.make_branch()
+        repo.upload(tmp_path / arch, "Publish")
+    home = tmp_path / "home"
+    home.mkdir()
+    done = run_fresh(LOAD.format(order=order), home, hide_package=True, **hub.environment(home))
+    assert answer(done).split() == [{None: "S4Model", "other": "DLRModel"}[branch] for branch in order]

@@ -178,7 +178,7 @@ def test_a_name_that_holds_something_else_is_refused_but_may_get_a_branch(online
 
 def test_a_drop_in_the_middle_publishes_nothing_and_the_command_goes_on(online):
     online.faults = [Fault("PUT", "/lfs/", "cut"), Fault("POST", "/commit/", "cut")]
-    assert "was created and is empty: rerun the command" in said("listops", REPO)
+    assert "holds all of the new files or none: rerun the command" in said("listops", REPO)
     assert set(online.repo(REPO, "datasets").files) == {".gitattributes"}
     publish_task("listops", REPO, options=SMALL)
     online.faults = [Fault("GET", "/cdn/", "cut", times=99)]

@@ -81,7 +81,7 @@ def publish_comparison(
         with tempfile.TemporaryDirectory() as scratch:
             built = Path(scratch) / "page"
             _build_page(folder, results, arms, built, license)
-            done.append(there.take(built, "Publish a comparison", ""))
+            done.append(there.take(built, "Publish a comparison", "", stale=("figures/*",)))
         if not dry_run:
             state = f"was not completed; {done[-1].url} is published"
             with said_in_one_sentence(f"the collection {collection!r}", api, state):

@@ -11,7 +11,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,15 @@ from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import eval_results_file, head_of, render_card
 from hf_longseq.hub.model_files import save_model, save_processor
 from hf_longseq.hub.records import Converted, Run
-from hf_longseq.hub.repository import Repository, add_to_collection, check_name, said_in_one_sentence, sign_in
+from hf_longseq.hub.repository import (
+    CODE,
+    CODE_AND_WEIGHTS,
+    Repository,
+    add_to_collection,
+    check_name,
+    said_in_one_sentence,
+    sign_in,
+)
 from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
 
@@ -122,7 +130,7 @@ class Destination(Repository):
         message: str,
         usage: str,
         refuse: Callable[[list[str]], None] = lambda present: None,
-        stale: tuple[str, ...] = (".py", ".safetensors"),
+        stale: Sequence[str] = CODE_AND_WEIGHTS,
     ) -> Publication:
         """Commit a built folder in one piece, unless it holds secrets or `refuse` raises for the files there."""
         records.refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
@@ -131,13 +139,12 @@ class Destination(Repository):
             run_folder.replace_folder(self.output_dir, lambda new: shutil.copytree(folder, new, dirs_exist_ok=True))
         if self.dry_run:
             return Publication(self.name, None, None, files, usage)
-        with said_in_one_sentence(self.name, self.api) as self.told:
+        with said_in_one_sentence(self.name, self.api):
             url = self.make(self.private)
             if self.revision is not None:
                 self.make_branch()
-            present = self.files()
-            refuse(present)
-            commit = self.upload(folder, message, present, stale)
+            refuse(self.files())
+            commit = self.upload(folder, message, stale)
         return Publication(self.name, url, commit, files, usage)
 
 
@@ -169,7 +176,7 @@ def refresh_code(
             if path.suffix != ".py" and path.name != "config.json":
                 path.unlink()
         usage = _usage(full_name, head_of(source.config), revision)
-        return replace(place, dry_run=dry_run).take(fresh, "Refresh the model code", usage, stale=(".py",))
+        return replace(place, dry_run=dry_run).take(fresh, "Refresh the model code", usage, stale=CODE)
 
 
 def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str) -> tuple[Any, Snippets]:

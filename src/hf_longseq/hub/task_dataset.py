@@ -85,7 +85,7 @@ def publish_task(
             f"Publish {name} task",
             usage(name, place.name, revision),
             lambda present: refuse_other_content(place, record, present),
-            stale=(".parquet",),
+            stale=("data/*.parquet",),
         )
     return done if dry_run else replace(done, usage=usage(name, place.name, done.commit))
 
@@ -219,7 +219,7 @@ def statistics(rows: Dataset, spec: TaskSpec) -> dict[str, Any]:
 def refuse_other_content(place: Repository, record: dict[str, Any], present: list[str]) -> None:
     """Raise if the repository holds anything but this task with these rows: a benchmark does not change."""
     others = [name for name in present if name not in (".gitattributes", "README.md")]
-    if not others or place.is_new_branch():
+    if not others:
         return
     remedy = "choose another repo_id, or a --revision of its own"
     if published.TASK_FILE not in present:
