@@ -30,6 +30,7 @@ from hf_longseq.training.untrusted import read_config
 
 MAX_POSITIONS = 1 << 16
 MAX_NAME, MAX_LAYERS = 200, 256
+RATES = (100, 768_000)  # samples a second of an uploaded sound; resampling takes memory in proportion
 # What a visitor may have a public Space download, in bytes.
 MAX_WEIGHTS, MAX_TEXTS = 1 << 30, 20 << 20
 WEIGHTS = r"model(-\d{5}-of-\d{5})?\.safetensors"
@@ -146,7 +147,7 @@ def open_checkpoint(name: str) -> Checkpoint:
         )
     except Unusable:
         raise
-    except (OSError, ValueError, RuntimeError, AttributeError, StrictDataclassError) as error:
+    except (OSError, ValueError, RuntimeError, AttributeError, TypeError, LookupError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())[:200]
         raise Unusable(f"{name!r} is neither a folder nor a repository with a checkpoint of ours: {reason}") from error
     return Checkpoint(name, model.eval(), processor, kind, head)
@@ -178,6 +179,8 @@ def _configuration(folder: Path, name: str) -> Any:
         config = read_config(folder)
         with torch.device("meta"):  # what the file of weights lacks would be made up, at any size
             parameters = AutoModel.from_config(config).num_parameters()
+        if set(config.id2label) != set(range(config.num_labels)):
+            raise Unusable(f"{name!r} has labels that are not numbered from 0 without a gap.")
         if 4 * parameters <= MAX_WEIGHTS:
             return config
     raise Unusable(f"{name!r} describes a model that is too large for the demo ({MAX_WEIGHTS / 1e6:,.0f} MB).")
@@ -221,6 +224,9 @@ def prepare(checkpoint: Checkpoint, raw: Any) -> dict[str, torch.Tensor]:
         batch = dict(processor(raw, return_tensors="pt"))
     elif kind == "audio":
         rate, samples = raw
+        if not RATES[0] <= rate <= RATES[1] or len(samples) * processor.sampling_rate > MAX_POSITIONS * rate:
+            most = f"give up to {MAX_POSITIONS / processor.sampling_rate:.1f} seconds at {RATES[0]} to {RATES[1]} Hz"
+            raise Unusable(f"The sound has {len(samples)} samples at {rate} Hz: {most}.")
         values = torch.as_tensor(samples).double()
         batch = dict(processor(values.mean(1) if values.ndim == 2 else values, rate, return_tensors="pt"))
     elif kind == "ids":

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -14,6 +15,7 @@ from PIL import Image
 import demo_checkpoint
 from demo_checkpoint import Unusable, open_checkpoint, reach, read_series, run
 from demo_inputs import examples_of
+from hf_longseq.models import LongSeqFeatureExtractor
 from space_checkpoints import processor_of
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +130,35 @@ def test_checkpoints_of_others_are_refused(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "architectures": ["BertForMaskedLM"]}))
     with pytest.raises(Unusable, match="bert model"):
         open_checkpoint(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "entries, message",
+    [
+        ({"attn_implementation": "org/kernel"}, "may fetch code from the Hub"),
+        ({"quantization_config": {"quant_method": "mxfp4"}}, "may fetch code from the Hub"),
+        ({"id2label": {"7": "a", "8": "b"}}, "not numbered from 0"),
+        ({"num_hidden_layers": 10**9}, "too large"),
+        ({"hidden_size": 10**7}, "too large"),
+        ({"architectures": {}}, "without a head"),
+        ({"architectures": [["S4ForMaskedLM"]]}, "without a head|neither a folder"),
+    ],
+)
+def test_hostile_configurations_are_said_in_one_sentence(checkpoints, tmp_path, entries, message):
+    folder = shutil.copytree(checkpoints / "text", tmp_path / "text")
+    held = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(held | entries))
+    with pytest.raises(Unusable, match=message):
+        open_checkpoint(str(folder))
+
+
+@pytest.mark.parametrize("rate, samples", [(2**31 - 1, 100), (1, 10**6), (8000, 10**8), (0, 5), (-8000, 5)])
+def test_a_sound_of_any_rate_takes_no_memory(checkpoints, tmp_path, rate, samples):
+    folder = shutil.copytree(checkpoints / "forecast", tmp_path / "sound")
+    LongSeqFeatureExtractor(sampling_rate=16000).save_pretrained(folder)
+    sound = np.broadcast_to(np.int16(0), samples)
+    with pytest.raises(Unusable, match="give up to 4.1 seconds"):
+        run(open_checkpoint(str(folder)), (rate, sound))
 
 
 def test_series_are_read_as_spreadsheets_write_them():
