@@ -5,14 +5,14 @@
 from pathlib import Path
 
 import torch
-import yaml
 
 from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, describe_task
 from hf_longseq.training.architectures import is_hf
-from hf_longseq.training.arguments import PhaseSection, PretrainSection
 from hf_longseq.training.assemble import configuration, fresh_model, head_class
-from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of
+from hf_longseq.training.config import FinetuneConfig, SPTConfig
+from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.recipe_file import OBJECTIVES, architectures_of, read_recipe
 from write_task_pages import QUESTIONS
 
 INTRODUCTION = """# Recipes
@@ -31,19 +31,28 @@ hf-longseq spt --recipe listops/s4 --finetune.optim adafactor --pretrain.torch_c
 With `--task` or `--data` a recipe brings its model and phases to other data; its `data` section, the number of labels
 included, stays behind.
 
-A phase takes any field of transformers' `TrainingArguments`; pretraining also takes those of `SPTConfig`. Two are
-special: `global_batch_size` counts the examples of a step over all processes, from which the accumulation follows,
-and `num_train_epochs` may take the place of `max_steps`. A mistyped name is an error that suggests the right one.
+`pretrain` is an `SPTConfig`, `finetune` and `scratch` are `FinetuneConfig`s: transformers' `TrainingArguments`, any
+field of which may stand there. `global_batch_size` counts the examples of a step over all processes, from which the
+accumulation follows, and `num_train_epochs` may take the place of `max_steps`. A mistyped name is an error that
+suggests the right one.
 Three groups are refused, with their reason: fields that a run sets to keep comparisons fair
 (`gradient_accumulation_steps`, `dataloader_drop_last`, `label_smoothing_factor`), to keep its folder whole
 (`save_strategy`, `save_steps`, `load_best_model_at_end`), and those with their own option (`seed`, `output_dir`).
 
 ```yaml
-model: {arch: s4, hidden_size: 64}
+model: {arch: s4, hidden_size: 64, num_hidden_layers: 2}
 data: {task: listops}
 pretrain: {objective: masked, span_length: 8, max_steps: 1000, optim: adamw_torch_fused}
 finetune: {max_steps: 500, lr_scheduler_type: linear, bf16: true}
+variants:
+  transformer: {model: {arch: transformer, hidden_size: 128}}   # a model of its own, which a comparison takes too
+  dlr: {pretrain: {ssm_learning_rate: 1.0e-4}}                  # for --arch dlr, which keeps the size of the model
+  causal: {model: {pooling: last}}                              # for the causal objective
 ```
+
+A recipe is for one architecture and one objective; `variants` holds named changes to it. Another `--arch` keeps
+`hidden_size` and `num_hidden_layers` of the model, and the variant of its name. `--recipe` also takes the
+`resolved.yaml` of a run, of a comparison, and of either by version 0.2.
 
 ## Where the values come from
 
@@ -53,8 +62,8 @@ finetune: {max_steps: 500, lr_scheduler_type: linear, bf16: true}
 3. Our own choice for the rest, marked "not in the paper" in the recipe.
 
 `transformer` is the model of the paper's Table 1 (sinusoidal positions, the sizes of Tay et al.),
-`transformer-rotary` that of Table 2; outside of the Long Range Arena there is one Transformer, which is rotary. A
-mapping named `causal` holds when the objective is causal. LRU, S5 and MEGA follow their own authors.
+`transformer-rotary` that of Table 2; outside of the Long Range Arena there is one Transformer, a rotary one. LRU, S5
+and MEGA follow their own authors.
 
 ## How all recipes differ from the official code
 
@@ -91,7 +100,7 @@ def recipe_page() -> str:
     lines = [INTRODUCTION]
     rows: dict[str, list[str]] = {}
     for name in recipes.names():
-        for arch in architectures_of(yaml.safe_load(recipes.find(name).read_text(encoding="utf-8"))):
+        for arch in architectures_of(read_recipe(name)):
             recipe = Recipe.load(name, arch=arch)
             rows.setdefault(recipe.data.task, []).append(_row(name, arch, recipe))
     for task in (task for task in TASKS if task in rows):
@@ -140,12 +149,12 @@ def _row(name: str, arch: str, recipe: Recipe) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _loss(section: PretrainSection, spec) -> str:
+def _loss(section: SPTConfig, spec) -> str:
     levels = spec.num_levels if section.num_levels is None else section.num_levels
     return "CE" if spec.modality == "tokens" or levels else "L1"
 
 
-def _phase(section: PhaseSection) -> str:
+def _phase(section: FinetuneConfig) -> str:
     budget = f"{section.max_steps:,} steps" if section.max_steps else f"{section.num_train_epochs:g}"
     return f"{budget} x {_rate(section.learning_rate)} x {section.global_batch_size}"
 

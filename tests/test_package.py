@@ -69,7 +69,7 @@ def test_the_names_known_without_torch_are_those_of_the_models():
         assert config_class.__name__ == f"{prefix}Config" and config_class.model_type == f"longseq_{name}"
 
 
-@pytest.mark.parametrize("module", ["data.task", "training.spt_config", "training.trainer"])
+@pytest.mark.parametrize("module", ["data.task", "training.config", "training.trainer"])
 def test_the_examples_of_the_docstrings_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path))

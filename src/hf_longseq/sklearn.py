@@ -30,7 +30,7 @@ from transformers import PrinterCallback, TrainingArguments
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.training.spt_config import SPTConfig
+from hf_longseq.training.config import SPTConfig
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 
 Inputs = np.ndarray | Sequence[np.ndarray] | Sequence[str]

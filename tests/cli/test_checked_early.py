@@ -35,14 +35,26 @@ def test_a_finished_command_trains_nothing_and_says_where_its_result_is(tmp_path
         (["pretrain", "--task", "listop"], "There is no task 'listop' (did you mean 'listops'"),
         (["spt", "--task", "listops", "--arch", "s44"], "model.arch is 's44' (did you mean 's4'"),
         (["compare", "--recipe", "listops-tny"], "did you mean 'listops-tiny'"),
+    ],
+)
+def test_names_are_checked_before_torch_is_imported(tmp_path, words, message):
+    code, _, said, heavy = fresh(*words, "--output_dir", tmp_path / "run")
+    assert code == 2 and message in said and not heavy
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (["pretrain", "--task", "listops", "--mask_ratio", "0"], "mask_ratio is 0"),
         (["spt", "--task", "listops", "--finetune.max_steps", "many"], "finetune.max_steps is 'many'"),
     ],
 )
-def test_names_and_settings_are_checked_before_torch_is_imported(tmp_path, words, message):
-    code, _, said, heavy = fresh(*words, "--output_dir", tmp_path / "run")
-    assert code == 2 and message in said and not heavy
-    assert not (tmp_path / "run").exists()
+def test_settings_are_checked_before_data_are_generated(tmp_path, monkeypatch, capsys, words, message):
+    for module in ("training.run.load_data", "comparison.execute.load_task"):
+        monkeypatch.setattr(f"hf_longseq.{module}", lambda *_, **__: pytest.fail("data were generated"))
+    assert main([*words, "--output_dir", str(tmp_path / "run")]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_fields_that_do_not_go_together_are_refused_before_data_are_generated(tmp_path, monkeypatch, capsys):

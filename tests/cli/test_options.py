@@ -13,9 +13,9 @@ from hf_longseq.cli.options import (
 )
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
-from hf_longseq.training.arguments import SECTIONS, section_options
+from hf_longseq.training.arguments import DataSection, section_options
+from hf_longseq.training.config import DENOISING, USUAL
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.spt_config import training_arguments
 
 
 def test_dashes_and_equals_signs_are_welcome():
@@ -45,7 +45,10 @@ def test_a_word_that_is_no_yaml_is_itself():
 
 
 def test_a_command_with_one_phase_needs_no_section_name():
-    rest, overrides = split_dotted(["--learning_rate", "1e-3", "--mask_ratio", "0.2", "--seed", "1"], phase="pretrain")
+    parser = Parser(prog="x")
+    parser.add_argument("--seed")
+    words = ["--learning_rate", "1e-3", "--mask_ratio", "0.2", "--seed", "1"]
+    rest, overrides = split_dotted(words, phase="pretrain", parser=parser)
     assert overrides == {"pretrain": {"learning_rate": 1e-3, "mask_ratio": 0.2}} and rest == ["--seed", "1"]
 
 
@@ -70,9 +73,8 @@ def test_help_fits_two_screens_and_help_all_says_every_option_once(capsys):
         pages[option] = capsys.readouterr().out
     assert len(pages["--help"].splitlines()) <= 80
     assert "--help-all" in pages["--help"] and "warmup_steps" not in pages["--help"]
-    for section in ("data", "finetune", "pretrain"):
-        for field in section_options(SECTIONS[section]):
-            assert len(re.findall(rf"^  {field.name}\b", pages["--help-all"], re.MULTILINE)) == 1, field.name
+    for name in (*(field.name for field in section_options(DataSection)), *USUAL, *DENOISING):
+        assert len(re.findall(rf"^  {name}\b", pages["--help-all"], re.MULTILINE)) == 1, name
     for option in ("--resume", "--label_column", "--num_processes"):
         assert option in pages["--help-all"] and option not in pages["--help"]
     assert "phases: --{pretrain,finetune,scratch}.FIELD" in pages["--help"]
@@ -106,7 +108,7 @@ def test_a_space_of_trackio_reaches_the_trainer_and_may_change_when_a_run_goes_o
     recipe = Recipe.load(None, common_overrides(parser.parse(rest), overrides), arch="s4")
     spaces = {"pretrain": "me/runs", "finetune": words[-1] if "me/own" in words else "me/runs"}
     for section, space in {**spaces, "scratch": spaces["finetune"]}.items():
-        arguments = training_arguments(getattr(recipe, section), tmp_path, steps=2, seed=0, metric="accuracy")
+        arguments = getattr(recipe, section).of_run(tmp_path, steps=2, seed=0, metric="accuracy")
         assert (arguments.report_to, arguments.trackio_space_id) == (["trackio"], space)
     settings = recipe.to_dict()
     moved = {**settings, "pretrain": {**settings["pretrain"], "trackio_space_id": "me/others"}}

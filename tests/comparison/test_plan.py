@@ -11,7 +11,8 @@ from hf_longseq.errors import HfLongSeqError
 
 RAW = {
     "data": {"task": "waves", "pretrain_inputs": "subset"},
-    "pretrain": {"max_steps": 30, "causal": {"learning_rate": 2e-3}},
+    "pretrain": {"max_steps": 30},
+    "variants": {"causal": {"pretrain": {"learning_rate": 2e-3}}},
     "finetune": {"num_train_epochs": 10, "global_batch_size": 10},
 }
 
@@ -76,9 +77,8 @@ def test_grid_points_of_pretraining_multiply_pretraining_runs_and_leave_scratch_
 
 def test_a_key_of_scratch_replaces_that_of_finetuning_for_runs_from_scratch():
     grid = parse_grid(["finetune.weight_decay=0,0.1", "scratch.weight_decay=0.2,0.3,0.4"])
-    assert len(grid_points(grid, "s4", "scratch")) == 3 and len(grid_points(grid, "s4", "spt")) == 2
-    assert len(grid_points(parse_grid(["model.dlr.state_size=8,16"]), "s4", "spt")) == 1
-    assert len(grid_points(parse_grid(["model.dlr.state_size=8,16"]), "dlr", "pretrain")) == 2
+    assert len(grid_points(grid, "scratch")) == 3 and len(grid_points(grid, "spt")) == 2
+    assert len(grid_points(parse_grid(["model.dropout=0,0.1"]), "pretrain")) == 2
 
 
 def test_lr_and_batch_hold_for_runs_from_scratch_too():
@@ -128,7 +128,7 @@ def test_arms_with_other_budgets_get_tied_partners_of_their_own():
     }  # fmt: skip
     assert runs["s4-spt-s0"].scratch_tied == runs["s4-spt-span_length-8-s0"].scratch_tied == ("scratch-tied@steps",)
     assert runs["s4-spt-max_steps-60-s0"].scratch_tied == ("scratch-tied@steps@max_steps=60",)
-    objectives = RAW | {"pretrain": {"max_steps": 30, "causal": {"max_steps": 40}}}
+    objectives = RAW | {"variants": {"causal": {"pretrain": {"max_steps": 40}}}}
     found = steps_of(objectives, inits=("spt-masked", "spt-causal", "scratch-tied@steps"))
     assert found["scratch-tied@steps@objective=causal"] == 140
     assert steps_of(inits=("scratch", "scratch-tied"))["scratch-tied"] == 196  # the recipe's own pretraining
@@ -168,7 +168,7 @@ def test_causal_pretraining_in_both_directions_is_a_run_of_its_own_with_the_part
 
 
 def test_a_head_that_differs_by_objective_has_a_partner_from_scratch():
-    raw = RAW | {"model": {"causal": {"pooling": "last"}}}
+    raw = RAW | {"variants": {"causal": {"model": {"pooling": "last"}}}}
     runs = plan(raw, inits=("scratch", "spt-masked", "spt-causal"))
     assert runs["s4-spt-causal-s0"].scratch == "scratch@pooling=last" and runs["s4-spt-masked-s0"].scratch == "scratch"
     assert runs["s4-scratch-pooling-last-s0"].recipe.model.fields["pooling"] == "last"
@@ -290,8 +290,6 @@ def test_an_arm_has_variants_in_what_pretraining_does_and_reads():
         (["lr=1e-3", "finetune.learning_rate=1e-4"], "the same setting"),
         (["pretrain.objective=causal"], "--inits spt-masked,spt-causal"),
         (["data.train_fraction=0.1"], "--train_fractions"),
-        (["model.s5.dropout=0.1"], "'model.s5.dropout' changes no run of s4 from scratch, spt: leave it out"),
-        (["model..dropout=0.1"], "changes no run"),
         (["finetune.weight_decay=-1"], "weight_decay is -1"),
     ],
 )
@@ -311,7 +309,7 @@ def test_a_wrong_grid_is_refused(grid, message):
         ({"inits": ("spt@span_length",)}, "NAME@FIELD=VALUE"),
         ({"inits": ("spt@span_length=8@span_length=4",)}, "each field once"),
         ({"inits": ("spt@span_length=8",), "grid": {"pretrain.span_length": (1, 4)}}, "would undo what 'spt@span"),
-        ({"archs": ("s4@state_size=8",), "grid": {"model.s4.state_size": (8, 16)}}, "would undo what 's4@state"),
+        ({"archs": ("s4@state_size=8",), "grid": {"model.state_size": (8, 16)}}, "would undo what 's4@state"),
         ({"inits": ("scratch",), "grid": {"pretrain.span_length": (1, 4)}}, "changes no run of s4 from scratch"),
         ({"inits": ("spt",), "grid": {"scratch.weight_decay": (0.0, 0.1)}}, "changes no run of s4 from spt"),
         ({"inits": ("spt@span_length=0",)}, "span_length is 0"),

@@ -3,14 +3,8 @@ from typing import Literal
 import pytest
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.arguments import (
-    DataSection,
-    FinetuneSection,
-    ModelSection,
-    PretrainSection,
-    build_section,
-    convert,
-)
+from hf_longseq.training.arguments import DataSection, ModelSection, build_section, convert
+from hf_longseq.training.config import build_phase
 
 
 @pytest.mark.parametrize(
@@ -55,12 +49,12 @@ def test_an_unknown_option_is_refused_with_a_suggestion():
     with pytest.raises(
         HfLongSeqError, match=r"finetune\.learning_rat is not an option \(did you mean 'learning_rate'"
     ):
-        build_section(FinetuneSection, {"learning_rat": 1e-3}, "finetune")
+        build_phase("finetune", {"learning_rat": 1e-3})
 
 
 def test_a_wrong_choice_is_refused_with_a_suggestion():
     with pytest.raises(HfLongSeqError, match=r"lr_scheduler_type is 'cosin' \(did you mean 'cosine'"):
-        build_section(FinetuneSection, {"lr_scheduler_type": "cosin"}, "finetune")
+        build_phase("finetune", {"lr_scheduler_type": "cosin"})
 
 
 @pytest.mark.parametrize(
@@ -85,29 +79,29 @@ def test_free_keys_of_model_and_data_are_kept_for_those_who_know_them():
 @pytest.mark.parametrize(
     "section, values, message",
     [
-        (PretrainSection, {"mask_ratio": 0}, "mask_ratio is 0.0"),
-        (PretrainSection, {"mask_ratio": 1.0}, "mask_ratio is 1.0"),
-        (PretrainSection, {"num_levels": 1}, "num_levels is 1"),
-        (FinetuneSection, {"max_steps": 0}, "max_steps is 0"),
-        (FinetuneSection, {"num_train_epochs": 0}, "num_train_epochs is 0"),
+        ("pretrain", {"mask_ratio": 0}, "mask_ratio is 0.0"),
+        ("pretrain", {"mask_ratio": 1.0}, "mask_ratio is 1.0"),
+        ("pretrain", {"num_levels": 1}, "num_levels is 1"),
+        ("finetune", {"max_steps": 0}, "max_steps is 0"),
+        ("finetune", {"num_train_epochs": 0}, "num_train_epochs is 0"),
         (
-            FinetuneSection,
+            "finetune",
             {"global_batch_size": 10, "per_device_train_batch_size": 4},
             "no multiple of per_device_train_batch_size=4",
         ),
-        (DataSection, {"train_fraction": 1.5}, "train_fraction is 1.5"),
-        (DataSection, {"train_fraction": 0.5, "num_train_examples": 3}, "only one of them"),
+        ("data", {"train_fraction": 1.5}, "train_fraction is 1.5"),
+        ("data", {"train_fraction": 0.5, "num_train_examples": 3}, "only one of them"),
     ],
 )
 def test_impossible_values_are_refused_before_anything_is_loaded(section, values, message):
     with pytest.raises(HfLongSeqError, match=message):
-        build_section(section, values, section.__name__.removesuffix("Section").lower())
+        build_section(DataSection, values, "data") if section == "data" else build_phase(section, values)
 
 
 def test_steps_follow_from_epochs_unless_they_are_given():
-    section = FinetuneSection(num_train_epochs=3, global_batch_size=10)
+    section = build_phase("finetune", {"num_train_epochs": 3, "global_batch_size": 10})
     assert section.steps(25) == 9  # the last, smaller batch of each pass is a step too
-    assert FinetuneSection(max_steps=4).steps(25) == 4
+    assert build_phase("finetune", {"max_steps": 4}).steps(25) == 4
 
 
 def test_nothing_is_suggested_for_a_word_that_resembles_none():

@@ -7,7 +7,6 @@ from safetensors.torch import load_file
 from hf_longseq import LongSeqTrainer, Recipe, SPTTrainer, finetune, load_task, pretrain
 from hf_longseq.models import S4Config
 from hf_longseq.training.arguments import ModelSection
-from hf_longseq.training.spt_config import training_arguments
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 8}
 CASES = {
@@ -31,7 +30,7 @@ def test_the_trainer_pretrains_what_the_command_pretrains(case, tmp_path):
     splits, spec = load_task(task, **recipe.data.options)
     config = S4Config(**{**recipe.model.fields, "bidirectional": settings["objective"] == "masked"})
     for model in (recipe.model, config):
-        arguments = training_arguments(recipe.pretrain, tmp_path / "python", steps=4, seed=3, metric="loss")
+        arguments = recipe.pretrain.of_run(tmp_path / "python", steps=4, seed=3, metric="loss")
         trainer = SPTTrainer(model, arguments, train_dataset=splits["train"], eval_dataset=splits["validation"],
                              spec=spec)  # fmt: skip
         trainer.train()
@@ -48,7 +47,7 @@ def test_the_trainer_fine_tunes_what_the_command_fine_tunes(task, start, tmp_pat
     ways = [{"model": ModelSection("s4", fields=recipe.model.fields), "init_from": first}]
     ways += [{"model": first}] if start else [{"model": S4Config(**recipe.model.fields)}]
     for way in ways:
-        arguments = training_arguments(section, tmp_path / "python", steps=4, seed=3, metric=spec.metric)
+        arguments = section.of_run(tmp_path / "python", steps=4, seed=3, metric=spec.metric)
         trainer = LongSeqTrainer(args=arguments, train_dataset=splits["train"], eval_dataset=splits["validation"],
                                  spec=spec, **way)  # fmt: skip
         trainer.train()

@@ -15,7 +15,6 @@ from datasets import Dataset
 torch.set_num_threads(1)
 from hf_longseq.data.task import TaskSpec
 from hf_longseq import Recipe
-from hf_longseq.training.spt_config import training_arguments
 from hf_longseq.training.trainer import SPTTrainer
 arch, fields = json.loads('{model}')
 spec = TaskSpec(
@@ -26,7 +25,7 @@ recipe.pretrain.global_batch_size = recipe.pretrain.per_device_eval_batch_size =
 rng = np.random.default_rng(0)
 rows = [{{"input_ids": rng.integers(2, 256, 16384).astype(np.int32), "labels": 0}} for _ in range(4)]
 trainer = SPTTrainer(
-    model=recipe.model, args=training_arguments(recipe.pretrain, Path("run"), steps=1, seed=0, metric="loss"),
+    model=recipe.model, args=recipe.pretrain.of_run(Path("run"), steps=1, seed=0, metric="loss"),
     train_dataset=Dataset.from_list(rows[:1]), eval_dataset=Dataset.from_list(rows), spec=spec,
 )
 def peak(examples):

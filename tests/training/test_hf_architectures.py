@@ -92,8 +92,7 @@ def test_both_phases_evaluation_and_prediction(toy, model_type, task, tmp_path):
 def test_a_row_beside_our_own_architecture(toy, tmp_path):
     settings = toy("bert", "waves").to_dict()
     ours = {"hidden_size": 8, "num_hidden_layers": 1, "state_size": 4}
-    settings["model"] = {"arch": ["hf:bert", "s4"], "hf:bert": {**settings["model"]}, "s4": ours}
-    del settings["model"]["hf:bert"]["arch"]
+    settings["variants"] = {"s4": {"model": {"arch": "s4", **ours}}}
     table = spt(settings, tmp_path / "plan", inits=("scratch", "spt")).table()
     assert "bert " in table and "S4 " in table
     assert (tmp_path / "plan" / "runs" / "hf-bert-spt-s0" / "metrics.json").is_file()

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 import yaml
 
 from hf_longseq import Recipe
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.recipe import architectures_of, joint_settings, set_dotted
+from hf_longseq.training.recipe import joint_settings
+from hf_longseq.training.recipe_file import architectures_of, read_recipe, set_dotted
 
 DATA = {"data": {"task": "listops"}}
 
@@ -23,7 +26,35 @@ def test_training_from_scratch_takes_the_settings_of_finetuning_unless_overridde
     assert (recipe.scratch.learning_rate, recipe.scratch.weight_decay) == (1e-3, 0.1)
 
 
-def test_a_section_may_say_something_for_one_architecture_alone():
+VARIED = DATA | {
+    "model": {"arch": "s4", "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
+    "pretrain": {"learning_rate": 1e-3},
+    "variants": {
+        "transformer": {"model": {"arch": "transformer", "hidden_size": 64}, "pretrain": {"learning_rate": 5e-4}},
+        "dlr": {"pretrain": {"ssm_learning_rate": 1e-4}},
+        "causal": {"model": {"pooling": "last"}, "pretrain": {"learning_rate": 2e-3}},
+        "dlr/causal": {"model": {"pooling": "max"}},
+    },
+}
+
+
+def test_variants_are_named_changes_to_a_recipe():
+    assert architectures_of(VARIED) == ["s4", "transformer"]  # those with a model of their own are compared
+    s4, transformer, dlr, lru = (Recipe.load(VARIED, arch=arch) for arch in ("s4", "transformer", "dlr", "lru"))
+    assert s4.model.fields["state_size"] == 8 and s4.pretrain.ssm_learning_rate is None
+    assert transformer.model.fields == {"bidirectional": True, "hidden_size": 64}
+    assert (s4.pretrain.learning_rate, transformer.pretrain.learning_rate) == (1e-3, 5e-4)
+    for other in (dlr, lru):  # another architecture keeps the size alone
+        assert other.model.fields == {"bidirectional": True, "hidden_size": 32, "num_hidden_layers": 2}
+    assert dlr.pretrain.ssm_learning_rate == 1e-4
+    causal = Recipe.load(VARIED, {"pretrain": {"objective": "causal"}}, arch="s4")
+    assert causal.model.fields["pooling"] == "last" and causal.pretrain.learning_rate == 2e-3
+    assert Recipe.load(VARIED, arch="dlr", objective="causal").model.fields["pooling"] == "max"
+    with pytest.raises(HfLongSeqError, match=r"variant 'dlr' of the recipe has no section 'pretran'"):
+        Recipe.load(VARIED | {"variants": {"dlr": {"pretran": {}}}})
+
+
+def test_a_recipe_of_the_first_version_is_read_as_variants():
     raw = {
         **DATA,
         "model": {"arch": ["s4", "transformer"], "hidden_size": 32, "s4": {"state_size": 8}},
@@ -33,6 +64,27 @@ def test_a_section_may_say_something_for_one_architecture_alone():
     s4, transformer = (Recipe.load(raw, arch=arch) for arch in ("s4", "transformer"))
     assert s4.model.fields["state_size"] == 8 and "state_size" not in transformer.model.fields
     assert (s4.pretrain.learning_rate, transformer.pretrain.learning_rate) == (1e-3, 5e-4)
+    assert transformer.model.fields["hidden_size"] == 32
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "results").glob("*/resolved.yaml")), ids=str)
+def test_kept_records_of_comparisons_are_recipes(path):
+    names = architectures_of(read_recipe(path))
+    recorded = yaml.safe_load(path.read_text())["run"]["archs"]
+    assert names == recorded or [recorded[0].split("@")[0]] == names
+    for name in names:
+        assert Recipe.load(path, arch=name).data.task
+
+
+def test_settings_are_changed_without_reading_the_recipe_anew():
+    recipe = Recipe.load(VARIED, arch="s4")
+    changes = {"pretrain": {"learning_rate": "3e-3"}, "model": {"state_size": 4}, "data": {"max_length": 9}}
+    other = recipe.changed(changes)
+    assert (other.pretrain.learning_rate, other.model.fields["state_size"]) == (3e-3, 4)
+    assert other.data.options["max_length"] == 9 and recipe.pretrain.learning_rate == 1e-3
+    assert other.finetune == recipe.finetune and recipe.changed({}) == recipe
+    with pytest.raises(HfLongSeqError, match="did you mean 'learning_rate'"):
+        recipe.changed({"pretrain": {"learning_rat": 1}})
 
 
 def test_models_are_fine_tuned_in_both_directions_unless_the_recipe_says_otherwise():
@@ -81,7 +133,7 @@ def test_resolved_settings_are_a_recipe_that_gives_the_same_settings(tmp_path):
 
 def test_settings_of_a_comparison_are_a_recipe_for_each_of_its_architectures():
     together = [Recipe.load("listops-tiny", arch=arch) for arch in ("s4", "dlr", "transformer")]
-    joint = joint_settings(together)
+    joint = joint_settings({(recipe.model.arch, None): recipe for recipe in together})
     assert [Recipe.load(joint, arch=arch) for arch in architectures_of(joint)] == together
 
 
@@ -112,7 +164,7 @@ def test_a_mapping_named_after_an_objective_holds_for_it_alone():
 def test_settings_of_a_comparison_hold_both_objectives():
     cases = [(arch, objective) for arch in ("s4", "transformer") for objective in ("masked", "causal")]
     together = [Recipe.load(BOTH_OBJECTIVES, arch=arch, objective=objective) for arch, objective in cases]
-    joint = yaml.safe_load(yaml.safe_dump(joint_settings(together)))
+    joint = yaml.safe_load(yaml.safe_dump(joint_settings(dict(zip(cases, together, strict=True)))))
     assert [Recipe.load(joint, arch=arch, objective=objective) for arch, objective in cases] == together
 
 
@@ -137,15 +189,17 @@ def test_the_random_initialisation_is_an_option_of_the_model_section():
 def test_dotted_options_become_a_nested_mapping():
     nested = {}
     set_dotted(nested, "pretrain.learning_rate", "1e-3")
-    set_dotted(nested, "model.s4.state_size", "16")
+    set_dotted(nested, "model.state_size", "16")
     set_dotted(nested, "data.tokens", "true")
     assert nested == {
         "pretrain": {"learning_rate": 1e-3},
-        "model": {"s4": {"state_size": 16}},
+        "model": {"state_size": 16},
         "data": {"tokens": True},
     }
     with pytest.raises(HfLongSeqError, match="did you mean 'pretrain'"):
         set_dotted(nested, "pretran.learning_rate", "1")
+    with pytest.raises(HfLongSeqError, match="--arch ARCH@NAME=VALUE"):
+        set_dotted(nested, "model.s4.state_size", "16")
 
 
 @pytest.mark.parametrize("column", ["3", 3, "007", "1e3"])

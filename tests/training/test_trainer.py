@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from hf_longseq.training.callbacks import parameter_group_table
-from hf_longseq.training.spt_config import training_arguments
 from hf_longseq.training.subsets import load_data
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 
@@ -16,11 +15,10 @@ def make_trainer(tiny, tmp_path):
         section.per_device_eval_batch_size = eval_batch_size
         trainer = (SPTTrainer if phase == "pretrain" else LongSeqTrainer)(
             model=recipe.model,
-            args=training_arguments(section, tmp_path, steps=2, seed=0, metric="loss"),
+            args=section.of_run(tmp_path, steps=2, seed=0, metric="loss"),
             train_dataset=data.labelled,
             eval_dataset=data.validation,
             spec=data.spec,
-            ssm_learning_rate=section.ssm_learning_rate,
         )
         return trainer, data
 
@@ -114,5 +112,5 @@ def test_classification_scores_are_those_of_the_whole_split(make_trainer, task, 
 
 def test_accumulation_follows_from_the_global_batch_size(tiny, tmp_path, monkeypatch):
     section = tiny(finetune={"global_batch_size": 24, "per_device_train_batch_size": 4}).finetune
-    arguments = training_arguments(section, tmp_path, steps=2, seed=0, metric="loss")
+    arguments = section.of_run(tmp_path, steps=2, seed=0, metric="loss")
     assert (arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps) == (4, 6)

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the commands, generated from the sections of a recipe (`training/arguments.py`).
+"""Options of the commands, generated from the sections of a recipe (`training/arguments.py`, `training/config.py`).
 
 Every value of a recipe has an option `--SECTION.NAME VALUE`; `--a-b` is `--a_b`, and `--name=value` works: `main.py`
 normalises the words before any of these functions gets them. The words after an option that takes a list may be
@@ -8,6 +8,7 @@ separated by spaces or commas.
 """
 
 import argparse
+import dataclasses
 import os
 import re
 import shutil
@@ -16,14 +17,14 @@ import textwrap
 import typing
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, unknown_task
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.architectures import check_name
-from hf_longseq.training.arguments import SECTIONS, build_section, convert, section_options
-from hf_longseq.training.recipe import architectures_of, read_recipe, set_dotted
-from hf_longseq.training.trainer_fields import REFUSED, is_trainer_field
+from hf_longseq.training.arguments import DataSection, build_section, convert, section_options
+from hf_longseq.training.recipe_file import VARIANTS, architectures_of, read_recipe, set_dotted
 from hf_longseq.version import __version__
 
 
@@ -98,9 +99,8 @@ def with_output_dir(command: str, argv: list[str]) -> list[str]:
 def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | None = None) -> tuple[list[str], dict]:
     """Take the options of recipe sections out of the words of a command line: the other words, and the overrides.
 
-    Options of `phase` may be written without its name. Those that `parser` does not know may be of TrainingArguments.
+    Options of `phase` may be written without its name: those that `parser` does not know.
     """
-    short = {field.name for field in section_options(SECTIONS[phase])} if phase else set()
     own = set() if parser is None else {name[2:] for action in parser._actions for name in action.option_strings}
     rest: list[str] = []
     overrides: dict = {}
@@ -108,8 +108,7 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
     while words:
         word = words.pop(0)
         name = word[2:] if word.startswith("--") else ""
-        elsewhere = parser is None or not name or "." in name or name in own
-        if name in short or (phase and not elsewhere and (name in REFUSED or is_trainer_field(name))):
+        if phase and name and "." not in name and name not in own:
             name = f"{phase}.{name}"
         if "." not in name:
             rest.append(word)
@@ -173,33 +172,44 @@ def sections_help(phases: tuple[str, ...], full: bool) -> str:
     several = f"--{{{','.join(phases)}}}" if len(phases) > 1 else f"--{phases[0]}"
     lines = [
         "model: --model.FIELD, a field of the architecture's configuration",
-        *_row("hidden_size 64", "for example; of one architecture of several: --model.s4.state_size 32"),
+        *_row("hidden_size 64", "for example; of one architecture of several: --arch s4@state_size=32"),
         "",
         "data: --data.OPTION",
-        *_fields("data", full),
+        *_data_fields(full),
         *_row("OPTION", "of the task's loader, see `hf-longseq tasks show TASK`"),
         "",
         f"phases: {several}.FIELD",
     ]
-    lines += _fields("finetune", full)
+    lines += _phase_fields("finetune", full)
     lines += _row("FIELD", "any field of transformers' TrainingArguments") if full else []
     if "pretrain" in phases:
-        lines += ["", "pretraining: --pretrain.FIELD", *_fields("pretrain", full, but="finetune")]
+        lines += ["", "pretraining: --pretrain.FIELD", *_phase_fields("pretrain", full)]
     lines += [] if full else ["", "More options: --help-all"]
     return "\n".join(["", *lines, ""])
 
 
-def _fields(section: str, full: bool, but: str | None = None) -> list[str]:
-    """A row for each field of a section, with its choices and default; without those of another section."""
-    lines, kinds = [], typing.get_type_hints(SECTIONS[section])
-    others = {field.name for field in section_options(SECTIONS[but])} if but else set()
-    for field in section_options(SECTIONS[section]):
-        if field.name not in others and (full or field.name in USUAL):
-            kind = kinds[field.name]
-            choices = f" ({', '.join(typing.get_args(kind))})" if typing.get_origin(kind) is typing.Literal else ""
-            default = "" if field.default in (None, "") else f" [{field.default}]"
-            lines += _row(field.name, f"{field.metadata['help']}{choices}{default}")
-    return lines
+def _data_fields(full: bool) -> list[str]:
+    """A row for each field of the data section."""
+    kinds, shown = typing.get_type_hints(DataSection), section_options(DataSection)
+    return [line for field in shown if full or field.name in USUAL for line in _field(field, kinds[field.name])]
+
+
+def _phase_fields(section: str, full: bool) -> list[str]:
+    """A row for each field that pretraining has of its own, or that all phases have."""
+    from hf_longseq.training import config
+
+    phase = config.PHASES[section]
+    fields, names = {field.name: field for field in dataclasses.fields(phase)}, config.USUAL
+    names = config.DENOISING if section == "pretrain" else names
+    kinds = config.phase_fields(phase)
+    return [line for name in names if full or name in USUAL for line in _field(fields[name], kinds[name])]
+
+
+def _field(field: dataclasses.Field, kind: Any) -> list[str]:
+    """The row of a field, with its choices and default."""
+    choices = f" ({', '.join(typing.get_args(kind))})" if typing.get_origin(kind) is typing.Literal else ""
+    default = "" if field.default in (None, "") else f" [{field.default}]"
+    return _row(field.name, f"{field.metadata['help'].split('. ')[0]}{choices}{default}")
 
 
 def _row(name: str, text: str, column: int = 31) -> list[str]:
@@ -241,11 +251,9 @@ def check_names(recipe: str | None, overrides: dict) -> None:
     for arch in architectures_of(raw, overrides):
         # a comparison may also name a shipped recipe of the task, or one of those that its own recipe describes
         name = arch.split("@")[0]
-        if name not in (raw.get("model") or {}) and not any(known.endswith(f"/{name}") for known in recipes.names()):
+        if arch not in (raw.get(VARIANTS) or {}) and not any(known.endswith(f"/{name}") for known in recipes.names()):
             check_name(name)
-    for name in ("data", "pretrain", "finetune", "scratch"):
-        given = {key: value for key, value in overrides.get(name, {}).items() if not isinstance(value, dict)}
-        build_section(SECTIONS[name], given, name)
+    build_section(DataSection, overrides.get("data", {}), "data")
 
 
 def _refuse_unfinished(folder: Path) -> None:

@@ -19,7 +19,7 @@ from hf_longseq.comparison.results import PLAN, RESULTS, collect
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned
 from hf_longseq.metrics import METRICS
-from hf_longseq.training.recipe import architectures_of
+from hf_longseq.training.recipe_file import architectures_of
 from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved, read_yaml
 
 CURVES = "curves.json"

@@ -37,7 +37,8 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.progress import Listener, silent
-from hf_longseq.training.recipe import Raw, Recipe
+from hf_longseq.training.recipe import Recipe, joint_settings
+from hf_longseq.training.recipe_file import Raw
 
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")
@@ -134,7 +135,7 @@ def compare(
         runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
         check_models(runs, data)
         loaded = data.load(runs[0].recipe.data)
-        resolved = {**settings.settings_of(bases), "run": settings.run_section(axes)}
+        resolved = {**joint_settings(bases), "run": settings.run_section(axes)}
         if not overwrite and settings.is_extension(output_dir, resolved, bases):
             check_held_out(output_dir, loaded)
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
-from hf_longseq.training.arguments import SECTIONS, plain_scalar, section_options
-from hf_longseq.training.recipe import Raw
-from hf_longseq.training.trainer_fields import is_trainer_field
+from hf_longseq.training.arguments import plain_scalar
+from hf_longseq.training.config import DENOISING, USUAL, SPTConfig, phase_fields
+from hf_longseq.training.recipe_file import Raw
 
 # Arm -> its objective; None is that of the recipe.
 OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
@@ -70,10 +70,10 @@ class Init:
 
 
 def _changes(label: str, fields: dict[str, Any]) -> Raw:
-    known = [option.name for option in section_options(SECTIONS["pretrain"]) if option.name != "objective"]
+    known = [name for name in (*USUAL, *DENOISING) if name != "objective"]
     changes: dict[str, dict] = {}
     for name, value in fields.items():
-        if name not in (*known, "pretrain_inputs") and not is_trainer_field(name):
+        if name == "objective" or name not in (*phase_fields(SPTConfig), "pretrain_inputs"):
             raise HfLongSeqError(
                 f"inits holds {label!r}, and {name} is no option of pretraining"
                 f"{did_you_mean(name, [*known, 'pretrain_inputs', 'direction'])}: see `hf-longseq pretrain --help`."

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hf_longseq.comparison.budget import CountFlops, Spent, equal_evaluations, tied_steps, wanted_evaluations
-from hf_longseq.comparison.grid import grid_points, matters, with_point, with_settings
+from hf_longseq.comparison.grid import grid_points, matters, with_point
 from hf_longseq.comparison.inits import Init, plain, variant_fields
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf, looking_back
@@ -60,7 +60,7 @@ class Axes:
         for key, values in self.grid.items():
             if not values or len(set(values)) < len(values):
                 raise HfLongSeqError(f"grid {key} is {list(values)}: give different values, separated by commas.")
-            if not any(matters(key, self.grid, arch, init) for arch in self.archs for init in self.inits):
+            if not any(matters(key, self.grid, init) for init in self.inits):
                 raise HfLongSeqError(
                     f"grid key {key!r} changes no run of {', '.join(self.archs)} from {', '.join(self.inits)}: leave "
                     "it out, or add the architecture or arm that it is for."
@@ -74,10 +74,9 @@ class Axes:
 
     def _refuse_undoing(self, key: str) -> None:
         """A variant names its setting in every table, so that no grid may give it another."""
-        section, *path = key.split(".")
+        section, _, field = key.partition(".")
         for name in {"model": self.archs, "pretrain": self.inits}.get(section, ()):
-            fields = {} if plain(name) == "scratch-tied" else variant_fields(name)
-            if path[-1] in fields and (len(path) == 1 or path[0] == plain(name)):
+            if plain(name) != "scratch-tied" and field in variant_fields(name):
                 raise HfLongSeqError(f"grid key {key!r} would undo what {name!r} says: leave one of the two out.")
 
 
@@ -231,7 +230,7 @@ class Planner:
                 yield from self._tied_arms(arch, base, init, pretrained, fraction, seed)
 
     def _pretrained_arm(self, arch: str, base: Recipe, init: Init) -> Arm:
-        recipe = with_settings(self.load(arch, init.objective), init.changes)
+        recipe = self.load(arch, init.objective).changed(init.changes)
         if init.direction:
             recipe = _directed(recipe, init)
         fields, own = base.model.fields, recipe.model.fields
@@ -278,7 +277,7 @@ class Planner:
         return {"lr": tuple(sorted(own | near)), **self.axes.grid}
 
     def _points(self, arch: str, arm: Arm) -> list[dict[str, Any]]:
-        return grid_points(self._grid(arch), arch, arm.label)
+        return grid_points(self._grid(arch), arm.label)
 
     def _at(self, recipe: Recipe, point: dict, fraction: float | None, seed: int) -> Recipe:
         """The recipe at a grid point, on a fraction of the labels, with the labelled subset of a seed."""
@@ -312,7 +311,7 @@ class Planner:
         inputs, labels = self.count(recipe.data)
         section = "finetune" if arm.init.pretrains else "scratch"
         budget = {"max_steps": steps} if arm.tied_to else {}
-        recipe = replace(recipe, **{section: replace(getattr(recipe, section), eval_steps=every, **budget)})
+        recipe = recipe.changed({section: {"eval_steps": every, **budget}})
         pretrained = protocol = None
         if arm.init.pretrains:
             pretrained = self._add(self._pretraining(arm, arch, point, fraction, seed))
@@ -325,7 +324,7 @@ class Planner:
 
     def _pretraining(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int) -> Run:
         """The run that an arm starts from."""
-        mine = {key: value for key, value in point.items() if matters(key, self._grid(arch), arch, "pretrain")}
+        mine = {key: value for key, value in point.items() if matters(key, self._grid(arch), "pretrain")}
         recipe = self._at(arm.recipe, point, fraction, seed)
         if recipe.data.pretrain_inputs != "subset":  # the same inputs for every fraction
             recipe, fraction = replace(recipe, data=_seeded(arm.recipe.data, seed)), None
@@ -384,7 +383,7 @@ def _directed(recipe: Recipe, init: Init) -> Recipe:
             "out, or set model.bidirectional to true."
         )
     if init.direction == "both":
-        return with_settings(recipe, {"pretrain": {"both_directions": True}})
+        return recipe.changed({"pretrain": {"both_directions": True}})
     fields = looking_back(recipe.model.arch, recipe.model.fields)
     return replace(recipe, model=replace(recipe.model, fields=fields))
 
@@ -393,8 +392,8 @@ def check_settings(axes: Axes, load: Load) -> None:
     """Raise for settings of an arm or grid point that cannot be, before data are loaded for the plan."""
     for arch, label in itertools.product(axes.archs, axes.inits):
         init = Init.parse(label)
-        recipe = with_settings(load(arch, init.objective), init.changes)
-        for point in grid_points(axes.grid, arch, label):
+        recipe = load(arch, init.objective).changed(init.changes)
+        for point in grid_points(axes.grid, label):
             with_point(_directed(recipe, init) if init.direction else recipe, point)
 
 

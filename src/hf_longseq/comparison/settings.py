@@ -10,13 +10,13 @@ import functools
 from pathlib import Path
 
 from hf_longseq import recipes as shipped
-from hf_longseq.comparison.grid import with_settings
 from hf_longseq.comparison.inits import Init, plain, variant_fields
 from hf_longseq.comparison.plan import Axes, Load
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
-from hf_longseq.training.recipe import Raw, Recipe, architectures_of, joint_settings, read_recipe
+from hf_longseq.training.recipe import Recipe, joint_settings
+from hf_longseq.training.recipe_file import VARIANTS, Raw, architectures_of, read_recipe
 
 # (name in the plan, objective or None for the recipe's own) -> settings
 Bases = dict[tuple[str, "str | None"], Recipe]
@@ -32,24 +32,15 @@ def recipe_loader(
 
     @functools.cache
     def load(name: str, objective: str | None) -> Recipe:
-        arch, own = _of_name(raw, name) if source is not None or not task else shipped_recipe(task, plain(name))
+        if name in (raw.get(VARIANTS) or {}):
+            return Recipe.load(raw, overrides, arch=name, objective=objective, tiny=tiny)
+        arch, own = plain(name), raw
+        if source is None and task:
+            arch, own = shipped_recipe(task, arch)
         recipe = Recipe.load(own, overrides, arch=arch, objective=objective, tiny=tiny)
-        return with_settings(recipe, {"model": variant_fields(name)} if "@" in name else {})
+        return recipe.changed({"model": variant_fields(name)})
 
     return load, architectures_of(raw, overrides)
-
-
-def _of_name(raw: Raw, name: str) -> tuple[str, Raw]:
-    """An architecture, and the recipe as it reads it under the name that `resolved.yaml` of a comparison gives it."""
-    model = raw.get("model") or {}
-    named = {key: value["arch"] for key, value in model.items() if isinstance(value, dict) and "arch" in value}
-    arch = named.get(name, plain(name))
-    sections = {}
-    for section, values in raw.items():
-        sections[section] = {key: value for key, value in (values or {}).items() if key not in named}
-        if name in named and name in (values or {}):
-            sections[section][arch] = {**sections[section].get(arch, {}), **values[name]}
-    return arch, sections
 
 
 def shipped_recipe(task: str, name: str) -> tuple[str, Raw]:
@@ -81,10 +72,6 @@ def base_recipes(axes: Axes, load: Load) -> Bases:
     return bases
 
 
-def settings_of(bases: Bases) -> Raw:
-    return joint_settings(list(bases.values()), [arch for arch, _ in bases])
-
-
 def earlier_names(output_dir: Path) -> dict[str, str]:
     """Names of the runs that the plans in a folder have had, by what they do: a larger plan finds them by these."""
     plan = run_folder.read_json(output_dir / PLAN) if (output_dir / PLAN).is_file() else {"runs": []}
@@ -111,7 +98,7 @@ def is_extension(output_dir: Path, settings: Raw, bases: Bases) -> bool:
     pairs = [(arch, objective) for arch in known for objective in used]
     try:  # an option that this version has and an earlier one had not is at its default there
         load, _ = recipe_loader(found, None, tiny=False)
-        before = settings_of({pair: load(*pair) for pair in pairs})
+        before = joint_settings({pair: load(*pair) for pair in pairs})
     except HfLongSeqError:
         return False
-    return not run_folder.first_difference(before, settings_of({pair: bases[pair] for pair in pairs}))
+    return not run_folder.first_difference(before, joint_settings({pair: bases[pair] for pair in pairs}))

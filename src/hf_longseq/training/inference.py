@@ -4,7 +4,6 @@
 
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.span_answers import span_answers
-from hf_longseq.training.spt_config import training_arguments
 from hf_longseq.training.subsets import TaskData, load_data
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
@@ -48,12 +46,13 @@ def evaluate(
     """
     recipe, phase, seed = _recorded(model)
     data = data or load_data(recipe.data, seed)
-    section = replace(getattr(recipe, phase), per_device_eval_batch_size=batch_size, report_to="none")
+    settings = {"per_device_eval_batch_size": batch_size, "report_to": "none"}
+    section = getattr(recipe.changed({phase: settings}), phase)
     rows = _split(data, split, phase, Path(model))
     if split != "train":
         count_trained_on(Path(model), rows, split)
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = training_arguments(section, Path(scratch), steps=1, seed=seed, metric="loss")
+        arguments = section.of_run(Path(scratch), steps=1, seed=seed, metric="loss")
         trainer_class = SPTTrainer if phase == "pretrain" else LongSeqTrainer
         trainer = trainer_class(Path(model), arguments, eval_dataset=rows, spec=data.spec)
         trainer.remove_callback(PrinterCallback)

@@ -26,12 +26,12 @@ from hf_longseq.data.row_hashes import count_trained_on, save_trained_on
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
 from hf_longseq.training.architectures import starts_from
-from hf_longseq.training.arguments import PhaseSection, check_seed
+from hf_longseq.training.arguments import check_seed
 from hf_longseq.training.assemble import all_labels
+from hf_longseq.training.config import FinetuneConfig
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.spt_config import training_arguments
 from hf_longseq.training.subsets import TaskData, load_data
 from hf_longseq.training.tracking import tracker
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
@@ -155,7 +155,7 @@ class Job:
         return None if self.init_from is None else local_checkpoint(self.init_from)[0]
 
     @property
-    def settings(self) -> PhaseSection:
+    def settings(self) -> FinetuneConfig:
         return getattr(self.recipe, self.section)
 
     @property
@@ -211,7 +211,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
 
 def _trainer(job: Job, stop: callbacks.StopOnSignal) -> LongSeqTrainer:
     seed = job.run["seed"]
-    arguments = training_arguments(job.settings, job.folder, steps=job.steps, seed=seed, metric=job.metric)
+    arguments = job.settings.of_run(job.folder, steps=job.steps, seed=seed, metric=job.metric)
     progress = callbacks.ProgressReport(job.folder.name, job.listener, job.metric)
     trainer = (SPTTrainer if job.pretrains else LongSeqTrainer)(
         model=job.recipe.model,
@@ -220,7 +220,6 @@ def _trainer(job: Job, stop: callbacks.StopOnSignal) -> LongSeqTrainer:
         eval_dataset=job.data.validation,
         spec=job.data.spec,
         init_from=job.init_from,
-        ssm_learning_rate=job.settings.ssm_learning_rate,
         callbacks=[callbacks.WallClock(), progress, stop, callbacks.StopOnNaN(job.settings.section)],
     )
     trainer.remove_callback(PrinterCallback)

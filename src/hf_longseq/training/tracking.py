@@ -22,9 +22,10 @@ PROJECT = "hf-longseq"
 
 
 @contextlib.contextmanager
-def tracker(name: str, section: str, folder: str | os.PathLike) -> Iterator[None]:
-    """Let the Trainer's tracker write below a run folder, and close its run afterwards; "none" does nothing."""
-    if name == "none":
+def tracker(names: list[str], section: str, folder: str | os.PathLike) -> Iterator[None]:
+    """Let the Trainer's tracker write below a run folder, and close its run afterwards; without one do nothing."""
+    name = next(iter(names), None)
+    if name is None:
         yield
         return
     packages = PACKAGES[name]

@@ -33,11 +33,11 @@ from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
 from hf_longseq.training.assemble import assemble, pretrains
 from hf_longseq.training.callbacks import parameter_group_table
+from hf_longseq.training.config import FinetuneConfig, SPTConfig
 from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows
 from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
-from hf_longseq.training.spt_config import SPTConfig
 from hf_longseq.training.token_metrics import TokenMetrics
 
 logger = logging.get_logger(__name__)
@@ -52,7 +52,7 @@ class LongSeqTrainer(ShardedTrainer):
     Args:
         model: A model, a configuration, the name of an architecture ("s4", "hf:modernbert"), a folder, or a repository
             on the Hub, see `assemble.py`. The trunk of a pretrained model gets a new classifier.
-        args: `TrainingArguments`.
+        args: `TrainingArguments`, or a `FinetuneConfig`, which has the defaults of recipes.
         train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`, and `labels` or `label`.
         processing_class: The tokenizer of texts (default: bytes); saved with the model.
         spec: What `load_task` says of the rows; None finds it out from them.
@@ -96,6 +96,9 @@ class LongSeqTrainer(ShardedTrainer):
         **kwargs,
     ):
         args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
+        if isinstance(args, FinetuneConfig):
+            args.share_batch()
+            args.device  # noqa: B018  settings of a recipe have set up none
         self._read_rows, self.transfer, self.processor = None, None, processing_class
         if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
             own = processing_class or default_processor(eval_dataset if train_dataset is None else train_dataset, spec)

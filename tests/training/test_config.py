@@ -6,14 +6,12 @@ import pytest
 import yaml
 from transformers import TrainingArguments
 
-from hf_longseq import Recipe, pretrain
+from hf_longseq import LongSeqTrainer, Recipe, S4Config, pretrain
 from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.arguments import PretrainSection
-from hf_longseq.training.spt_config import SPTConfig, training_arguments
-from hf_longseq.training.trainer_fields import REFUSED, trainer_fields
+from hf_longseq.training.config import REFUSED, FinetuneConfig, SPTConfig
 
 LISTOPS = {"data": {"task": "listops"}}
 
@@ -24,8 +22,8 @@ def load(**sections):
 
 def test_a_field_reaches_the_trainer_and_the_record_of_the_run(tiny, tmp_path):
     recipe = tiny(pretrain={"optim": "adafactor", "adam_beta1": "0.8", "max_steps": 1, "logging_steps": 1})
-    assert recipe.pretrain.trainer == {"optim": "adafactor", "adam_beta1": 0.8, "logging_steps": 1}
-    arguments = training_arguments(recipe.pretrain, tmp_path, steps=1, seed=3, metric="loss")
+    arguments = recipe.pretrain.of_run(tmp_path, steps=1, seed=3, metric="loss")
+    assert arguments.logging_steps == 1
     assert isinstance(arguments, SPTConfig) and (arguments.optim, arguments.adam_beta1) == ("adafactor", 0.8)
     result = pretrain(recipe, tmp_path / "run")
     recorded = yaml.safe_load((result.output_dir / "resolved.yaml").read_text())
@@ -33,21 +31,15 @@ def test_a_field_reaches_the_trainer_and_the_record_of_the_run(tiny, tmp_path):
     assert Recipe.load(recorded).pretrain == recipe.pretrain
 
 
-def test_the_sections_name_fields_of_the_config():
-    own = {"global_batch_size", "trainer"}
-    named = {field.name for field in dataclasses.fields(PretrainSection)} - own
-    assert named <= {field.name for field in dataclasses.fields(SPTConfig)}
-
-
 def test_what_is_said_of_finetuning_holds_from_scratch():
     recipe = load(finetune={"optim": "sgd", "adam_beta1": 0.8}, scratch={"optim": "adamw_torch"})
-    assert recipe.scratch.trainer == {"optim": "adamw_torch", "adam_beta1": 0.8}
+    assert (recipe.scratch.optim, recipe.scratch.adam_beta1) == ("adamw_torch", 0.8)
     assert recipe.to_dict()["scratch"] == {"optim": "adamw_torch"}
     assert Recipe.load(recipe.to_dict()) == recipe
 
 
 def test_every_refused_name_is_a_field_of_transformers():
-    assert set(REFUSED) <= set(trainer_fields())
+    assert set(REFUSED) <= {field.name for field in dataclasses.fields(TrainingArguments)}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -74,11 +66,9 @@ def test_unknown_fields_and_values_are_named_with_what_was_meant(fields, words):
     assert words in str(caught.value)
 
 
-def test_what_transformers_refuses_is_said_before_a_folder_is_made(tiny, tmp_path):
-    recipe = tiny(pretrain={"optim_args": "nonsense", "fp16": True, "bf16": True})
+def test_what_transformers_refuses_is_said_when_the_recipe_is_read(tiny):
     with pytest.raises(HfLongSeqError, match="the pretrain section does not work: .*fp16"):
-        pretrain(recipe, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+        tiny(pretrain={"optim_args": "nonsense", "fp16": True, "bf16": True})
 
 
 def test_the_command_line_takes_them_with_and_without_the_phase():
@@ -94,7 +84,7 @@ def test_the_command_line_takes_them_with_and_without_the_phase():
     [
         (["--save_steps", "5"], "pretrain.save_steps is set by the run"),
         (["--pretrain.optm", "sgd"], "did you mean 'optim'?"),
-        (["--learning_rat", "1"], "--learning_rat"),
+        (["--learning_rat", "1"], "pretrain.learning_rat is not an option (did you mean 'learning_rate'?)"),
     ],
 )
 def test_the_command_refuses_by_name(capsys, tmp_path, words, message):
@@ -109,6 +99,15 @@ def test_a_grid_may_hold_them():
     }
 
 
-def test_the_stock_arguments_are_those_of_fine_tuning(tiny, tmp_path):
-    arguments = training_arguments(tiny().finetune, tmp_path, steps=7, seed=3, metric="loss")
-    assert type(arguments) is TrainingArguments and arguments.max_steps == 7 and arguments.seed == 3
+def test_a_phase_is_a_subclass_of_training_arguments(tiny, tmp_path):
+    arguments = tiny().finetune.of_run(tmp_path, steps=7, seed=3, metric="loss")
+    assert type(arguments) is FinetuneConfig and isinstance(arguments, TrainingArguments)
+    assert arguments.max_steps == 7 and arguments.seed == 3
+
+
+def test_a_global_batch_is_accumulated_in_python_too(tmp_path):
+    rows = [{"input_ids": [1, 2, 3], "labels": index % 2} for index in range(8)]
+    arguments = FinetuneConfig(tmp_path, global_batch_size=8, per_device_train_batch_size=2, report_to="none")
+    trainer = LongSeqTrainer(S4Config(hidden_size=8, num_hidden_layers=1, state_size=4), arguments, train_dataset=rows)
+    assert (trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps) == (2, 4)
+    assert arguments.gradient_accumulation_steps == 1 and trainer.args.max_steps == -1
