@@ -101,7 +101,11 @@ def files(tmp_path, monkeypatch):
         ([*PRETRAIN, "--data", "ids.jsonl"], "ids.jsonl, row 1", "no list of token ids from 0"),
         ([*SCRATCH, "--data", "one_class.csv"], "one_class.csv", "has label 1"),
         ([*SCRATCH, "--data", "few.csv"], "few.csv", "too few"),
-        ([*SCRATCH, "--data", "numbers.csv"], "label 0.5", "problem_type='regression'"),
+        (
+            [*SCRATCH, "--data", "numbers.csv", "--problem_type", "single_label_classification"],
+            "label 0.5",
+            "problem_type='regression'",
+        ),
         ([*SCRATCH, "--data", "unlabelled.csv"], "unlabelled.csv", "has a label"),
         ([*SCRATCH, "--data", "arrays/x.npy"], "x.npy has no labels", "--label_column"),
         (["finetune", "--init_from", "nowhere", "--output_dir", "run"], "init_from", "nowhere does not exist"),

@@ -58,35 +58,35 @@ class LabelSequences:
     def read(
         cls,
         cells: dict[int, Any],
-        wheres: list[str],
+        where: Callable[[int], str],
         texts: dict[int, str] | None,
         problem_type: str | None,
         class_names: list[str] | None,
         outside_label: str | None,
     ) -> "LabelSequences":
-        """Read the cells of a label column, by labelled row; `wheres` is what messages call each row, labelled or not.
+        """Read the cells of a label column, by labelled row; `where` gives what messages call a row.
 
         `texts` are the inputs of these rows, where they are text. `problem_type` None means classes, or several labels
         where a position has a row of numbers; `class_names` are those of integer classes, where the source states
         them. The `outside_label` is outside of every span, and is then called "O".
         """
-        found = {row: _runs(cell, wheres[row], texts[row] if texts else None) for row, cell in cells.items()}
+        found = {row: _runs(cell, where(row), texts[row] if texts else None) for row, cell in cells.items()}
         several = any(np.ndim(label) for labels, _ in found.values() for label in labels)
         problem = problem_type or ("multi_label_classification" if several else "single_label_classification")
         if problem == "single_label_classification":
-            every = {wheres[row]: labels for row, (labels, _) in found.items()}
+            every = {where(row): labels for row, (labels, _) in found.items()}
             names = _class_names(every, class_names, outside_label)
             ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
             ids |= {outside_label: 0} if outside_label else {}
             begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
             read = {row: [ids[_named(label, class_names)] for label in labels] for row, (labels, _) in found.items()}
         else:
-            read = {row: _numbers(labels, wheres[row]) for row, (labels, _) in found.items()}
+            read = {row: _numbers(labels, where(row)) for row, (labels, _) in found.items()}
             width, begins = next(iter(read.values())).shape[1], {}
             for row, numbers in read.items():
                 if numbers.shape[1] != width:
                     raise HfLongSeqError(
-                        f"{wheres[row]} has {numbers.shape[1]} numbers per position, earlier rows {width}: make them "
+                        f"{where(row)} has {numbers.shape[1]} numbers per position, earlier rows {width}: make them "
                         "equal."
                     )
             names = tuple(map(str, range(width))) if problem == "multi_label_classification" else ()
@@ -117,7 +117,14 @@ class LabelSequences:
         labels, counts = self.rows[row]
         counts = counts.copy()
         if counts[-1] == REST:
-            counts[-1] = max((length if text is None else len(text)) - counts[:-1].sum(), 0)
+            size, end = length if text is None else len(text), counts[:-1].sum()
+            if end > size and (text is not None or not cut):
+                kind = "positions" if text is None else "characters"
+                raise HfLongSeqError(
+                    f"{where} has the span {end - counts[-2]} to {end}, outside the {size} {kind}: spans count "
+                    "from 0, and the end is the first position behind."
+                )
+            counts[-1] = max(size - end, 0)
         laid = np.repeat(labels, counts, axis=0)
         if text is not None:
             laid = self._over_bytes(laid, where, text)[: length - 1]
@@ -141,6 +148,29 @@ class LabelSequences:
         for begin, inside in self.begins.items():
             spread[later & (spread == begin)] = inside
         return spread
+
+
+def over_words(
+    words: dict[int, list[str]], tags: dict[int, Any], class_names: list[str] | None, where: Callable[[int], str]
+) -> dict[int, list[str | None]]:
+    """A label for every character of words that are joined by blanks, from a tag per word, by row.
+
+    A blank within a span ("I-person" follows) belongs to it; any other is outside, or not scored where no class is.
+    """
+    named = {row: [_named(tag, class_names) for tag in cell] for row, cell in tags.items()}
+    known = set(class_names or ()) | {tag for cell in named.values() for tag in cell}
+    spread: dict[int, list[str | None]] = {}
+    for row, cell in named.items():
+        if len(cell) != len(words[row]):
+            raise HfLongSeqError(f"{where(row)} has {len(cell)} tags for {len(words[row])} words: give one for each.")
+        spread[row] = []
+        for number, (word, tag) in enumerate(zip(words[row], cell, strict=True)):
+            inside = f"I-{tag[2:]}" if tag and tag[:2] == "B-" and f"I-{tag[2:]}" in known else tag
+            if number:
+                within = tag is not None and tag[:2] == "I-"
+                spread[row].append(tag if within else OUTSIDE if OUTSIDE in known else None)
+            spread[row] += [tag, *[inside] * (len(word) - 1)] if word else []
+    return spread
 
 
 def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:

@@ -13,6 +13,8 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS
 from hf_longseq.errors import HfLongSeqError, explained
 
+# Higher token ids are refused unless `vocab_size` makes room for them: the embedding would have a row for each.
+MOST_TOKEN_IDS = 1_000_000
 MODALITIES = ("text", "tokens", "values", "image", "audio")
 
 
@@ -21,6 +23,8 @@ def guess_modality(value: Any, where: str) -> str:
     if isinstance(value, str):
         ending = "." + value.rsplit(".", 1)[-1].lower()
         return "image" if ending in IMAGE_ENDINGS else "audio" if ending in AUDIO_ENDINGS else "text"
+    if words_in(value):
+        return "text"
     if isinstance(value, list | tuple | np.ndarray):
         array = np.asarray(value)
         if array.dtype.kind in "iub" and array.ndim == 1:
@@ -30,6 +34,23 @@ def guess_modality(value: Any, where: str) -> str:
     raise HfLongSeqError(f"{where} holds {type(value).__name__}: say what it is with --modality.")
 
 
+def is_absent(value: Any) -> bool:
+    """Whether a cell of a table is empty: None, not a number, or blank text."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (not isinstance(value, (list, dict, np.ndarray)) and bool(value != value))
+
+
+def words_in(value: Any) -> bool:
+    """Whether an input is a list of words."""
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(word, str) for word in value)
+
+
+def text_of(value: Any) -> Any:
+    """Words joined by blanks; anything else as it is."""
+    return " ".join(value) if words_in(value) else value
+
+
 @dataclass
 class Reader:
     """Reads the inputs of one source as arrays: ids (L,), values (L, C), or pixels (H·W,) or (H·W, 3) in uint8.
@@ -37,6 +58,7 @@ class Reader:
     Args:
         colour, image_size: Of pictures: three channels, side to resize to.
         sampling_rate: To resample sounds to.
+        most_ids: Token ids have to be below.
         shape: Of the first picture, or channels of the first series; all others must agree.
         rate: Sampling rate of the first sound; all others must agree.
         reference: What messages call that which `shape` and `rate` are of.
@@ -47,23 +69,25 @@ class Reader:
     image_size: int | None = None
     sampling_rate: int | None = None
     max_length: int | None = None
+    most_ids: int = MOST_TOKEN_IDS
     shape: tuple | None = None
     rate: int | None = None
     reference: str = "earlier ones"
 
-    def read(self, raw: Any, where: str) -> np.ndarray:
-        """The array of one input; `where` begins the messages about it."""
-        if raw is None or (isinstance(raw, str) and not raw.strip()):
+    def read(self, raw: Any, where: str, cut: bool = True) -> np.ndarray:
+        """The array of one input, `cut` to the longest allowed; `where` begins the messages about it."""
+        raw = text_of(raw)
+        if is_absent(raw):
             raise HfLongSeqError(f"{where} is empty: remove the row.")
         array = getattr(self, f"_read_{self.modality}")(raw, where)
         if len(array) == 0:
             raise HfLongSeqError(f"{where} has length 0: remove the row.")
-        return array if self.max_length is None else array[: self.max_length]
+        return array if self.max_length is None or not cut else array[: self.max_length]
 
     def content(self, raw: Any, where: str) -> bytes:
         """What the source holds of an input, before anything is cut, resized or resampled."""
         if self.modality == "text":
-            return raw.encode()
+            return text_of(raw).encode()
         if self.modality in ("image", "audio"):
             value = _file(raw)
             return Path(value).read_bytes() if isinstance(value, str) else value.getvalue()
@@ -80,6 +104,11 @@ class Reader:
         ids = np.asarray(read_numbers(raw, where))
         if ids.ndim != 1 or (ids.size and (not np.all(ids == np.floor(ids)) or ids.min() < 0)):
             raise HfLongSeqError(f"{where} is no list of token ids from 0: use modality 'values' for other numbers.")
+        if ids.size and ids.max() >= self.most_ids:
+            raise HfLongSeqError(
+                f"{where} holds token id {int(ids.max()):,}, and ids below {self.most_ids:,} are read: state a larger "
+                "vocab_size, or use modality 'values'."
+            )
         return ids.astype(np.int64)
 
     def _read_values(self, raw: Any, where: str) -> np.ndarray:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Audio, ClassLabel, Dataset, DatasetDict, Features, Image, List, Value
+from datasets import Audio, ClassLabel, DatasetDict, Features, Image, List, Value
 from datasets.table import array_cast
 from huggingface_hub import constants
 from huggingface_hub.dataclasses import validate_typed_dict
@@ -31,35 +31,15 @@ from hf_longseq.data.columns import sequence_array
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
+from hf_longseq.data.row_hashes import BATCH, INPUTS, add_to, content_hash
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError, explained
 
 TASK_FILE = "task.json"
 FORMAT = 1
-INPUTS = ("input_ids", "input_values")
-# Rows that are hashed and converted at a time; files hold a multiple of it.
-BATCH = 256
 SOURCE = re.compile(r"hub:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>\S+))?")
 # Options that say where and how data are made, and nothing of what they are.
 WAYS = ("num_workers", "cache_dir")
-
-
-def content_hash(split: Dataset) -> str:
-    """Hash of a split's rows in their order; independent of how the rows are chunked or cached on disk."""
-    digest = hashlib.sha256()
-    for table in split.with_format("arrow").iter(batch_size=BATCH):
-        _add(digest, table)
-    return digest.hexdigest()
-
-
-def _add(digest, table: pa.Table) -> None:
-    # an empty part beside it makes combine_chunks copy: of a part of a larger array, arrow writes whole words, and so
-    # some bytes of the rows that follow
-    batch = pa.concat_tables([table, table.slice(0, 0)]).combine_chunks().replace_schema_metadata(None)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_table(batch)
-    digest.update(sink.getvalue())
 
 
 def media_kind(features: Features, spec: TaskSpec) -> str | None:
@@ -161,7 +141,7 @@ def read_files(folder: Path, record: dict[str, Any], where: str) -> Iterator[tup
             other = f"{where} has rows in {split} that are none of {spec.name}"
             with explained(other, *kinds, remedy="name another revision"):
                 table = from_published(batch, features, spec)
-            _add(digest, table)
+            add_to(digest, table)
             rows += len(table)
             yield split, table
         if (rows, digest.hexdigest()) != (stated["num_examples"], stated["sha256"]):

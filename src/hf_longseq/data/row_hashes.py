@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Hashes of rows, and the file that tells which rows a checkpoint was trained on.
+"""Hashes of splits and of rows, and the file that tells which rows a checkpoint was trained on.
 
 A row's hash is that of its inputs: of own data as the source holds them (column `row_hash`), so that a cut, a scale or
 a label leaves it as it is; of other tasks as the task's rows hold them.
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from datasets import Dataset
 
 from hf_longseq.errors import HfLongSeqError
@@ -19,6 +20,8 @@ from hf_longseq.errors import HfLongSeqError
 logger = logging.getLogger(__name__)
 
 INPUTS = ("input_ids", "input_values", "input_ids_2", "input_values_2")
+# Rows that are hashed at a time for the hash of a split.
+BATCH = 256
 ROW_HASH = "row_hash"
 FILE = "trained_on.npy"
 # A checkpoint keeps the lowest hashes of its training rows, up to this many (512 KiB): all of a smaller data set, and
@@ -46,6 +49,25 @@ def row_hashes(rows: Dataset) -> np.ndarray:
         for inputs in zip(*(batch[name] for name in columns), strict=True)
     ]
     return np.array(found, np.int64)
+
+
+def content_hash(split: Dataset) -> str:
+    """Hash of a split's rows in their order; independent of how the rows are chunked or cached on disk."""
+    digest = hashlib.sha256()
+    for table in split.with_format("arrow").iter(batch_size=BATCH):
+        add_to(digest, table)
+    return digest.hexdigest()
+
+
+def add_to(digest, table: pa.Table) -> None:
+    """Add some rows of a split, a multiple of `BATCH` before the last, to its hash."""
+    # an empty part beside it makes combine_chunks copy: of a part of a larger array, arrow writes whole words, and so
+    # some bytes of the rows that follow
+    batch = pa.concat_tables([table, table.slice(0, 0)]).combine_chunks().replace_schema_metadata(None)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_table(batch)
+    digest.update(sink.getvalue())
 
 
 def save_trained_on(folder: Path, rows: Dataset, start: Path | None = None) -> None:

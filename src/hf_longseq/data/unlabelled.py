@@ -40,7 +40,7 @@ def read_unlabelled(
     """
     if spec.pair:
         raise HfLongSeqError(f"task {spec.name!r} reads pairs of inputs, so data.unlabelled cannot be {source!r}.")
-    tables = list(open_source(source).values())
+    tables = list(open_source(source, cache_dir=cache_dir).values())
     columns = [input_column if input_column in table.names else input_name(table) for table in tables]
     modality = _fitting_modality(spec, tables[0], columns[0])
     reader = Reader(modality, max_length=spec.max_length, reference=f"task {spec.name!r}", **decoding)
@@ -52,15 +52,14 @@ def read_unlabelled(
     kind = train.features[name]
     options = {
         "version": 3,
-        "rows": [getattr(table.columns, "_fingerprint", "") for table in tables],
+        "rows": [table.fingerprint for table in tables],
         "columns": columns,
         "spec": repr(spec),
         "decoding": decoding,
     }
-    files = [file for table in tables for file in table.files]
     features = Features({name: kind, ROW_HASH: Value("int64")})
     rows = partial(_rows, tables, columns, reader, spec, name, kind)
-    splits = load_converted("unlabelled", options, files, features, rows, cache_dir, ("unlabelled",))
+    splits = load_converted("unlabelled", options, [], features, rows, cache_dir, ("unlabelled",))
     unlabelled = splits["unlabelled"].with_format("numpy")
     return unlabelled if ROW_HASH in train.column_names else unlabelled.remove_columns(ROW_HASH)
 

@@ -14,12 +14,12 @@ from transformers import AutoModelForTokenClassification, PrinterCallback
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.published import content_hash
+from hf_longseq.data.raw_inputs import RawInputs
 from hf_longseq.data.row_hashes import count_trained_on
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
 from hf_longseq.training.eval_metrics import decide, probabilities
-from hf_longseq.training.raw_inputs import RawInputs
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.span_answers import span_answers
@@ -105,7 +105,13 @@ def predict(
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = byte_text.is_read_by(data.spec)
     else:
-        rows = RawInputs(str(source), model, config, input_column, second_input_column)
+        rows = RawInputs(
+            os.fspath(source) if isinstance(source, os.PathLike) else source,
+            model,
+            config,
+            input_column,
+            second_input_column,
+        )
         bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE
         # transformers' own classes, which have no such field, read tokens
         reads_tokens = getattr(config, "input_type", "tokens") == "tokens"

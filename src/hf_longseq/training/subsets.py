@@ -18,6 +18,7 @@ from hf_longseq.training.assemble import all_labels
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
+
 @dataclass(frozen=True)
 class TaskData:
     """The splits a run uses: inputs of pretraining, the labelled subset, validation and test."""
@@ -95,5 +96,3 @@ def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
             f"the labelled subset of {len(labelled)} examples has none of class {name!r}: "
             "use more examples or another data.subset_seed."
         )
-
-

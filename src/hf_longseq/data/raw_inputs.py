@@ -4,6 +4,7 @@
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import numpy as np
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer, PreTrainedConfig
 
 from hf_longseq.data.own_data import LABEL_NAMES, input_name, modality_of
-from hf_longseq.data.own_reader import Reader, open_audio, open_image, read_numbers
-from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source
+from hf_longseq.data.own_reader import Reader, is_absent, open_audio, open_image, read_numbers, text_of
+from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source, rows_of
 from hf_longseq.data.tokenizers import cut_length
 from hf_longseq.errors import HfLongSeqError, explained
 
@@ -31,7 +32,7 @@ class RawInputs:
 
     def __init__(
         self,
-        source: str,
+        source: Any,
         folder: Path,
         config: PreTrainedConfig,
         input_column: str | None = None,
@@ -42,7 +43,7 @@ class RawInputs:
             self.processor, self.kind = _processor(folder, config)
         self.classes = getattr(config, "label2id", None) or {}
         if not any(map(len, tables)):
-            raise HfLongSeqError(f"{source} has no rows.")
+            raise HfLongSeqError(f"{tables[0].name} has no rows.")
         if getattr(config, "pair_classification", False) and second_input_column is None:
             raise HfLongSeqError("the model reads pairs of inputs: name the second one with second_input_column.")
         self._check_kind(tables[0], input_column or input_name(tables[0]))
@@ -107,7 +108,8 @@ class RawInputs:
             )
 
     def _encode(self, raw: Any, where: str) -> np.ndarray:
-        if raw is None or (isinstance(raw, str) and not raw.strip()):
+        raw = text_of(raw)
+        if is_absent(raw):
             raise HfLongSeqError(f"{where} is empty: remove the row.")
         if self.kind in ("text", "ids"):
             if self.kind == "text" and isinstance(raw, str):
@@ -162,16 +164,17 @@ def _processor(folder: Path, config: PreTrainedConfig) -> tuple[Any, str]:
     return None, "ids"
 
 
-def _open(source: str) -> dict[str, Table]:
+def _open(source: Any) -> dict[str, Table]:
     """Tables of a source, or one of standard input or of a single picture or sound."""
-    if source == STDIN:
+    source = os.fspath(source) if isinstance(source, os.PathLike) else source
+    if isinstance(source, str) and source == STDIN:
         lines = [line.rstrip("\n") for line in sys.stdin if line.strip()]
         if lines and lines[0].lstrip().startswith("{"):
             with explained("standard input is not readable as JSON lines", ValueError):
                 rows = [json.loads(line) for line in lines]
-            return {"all": Table("stdin", {name: [row.get(name) for row in rows] for name in rows[0]}, [])}
-        return {"all": Table("stdin", {"text": lines}, [])}
-    path = Path(source).expanduser()
-    if path.is_file() and path.suffix.lower() in AUDIO_ENDINGS + IMAGE_ENDINGS:
-        return {"all": Table(path.name, {"file": [str(path)]}, [path])}
+            return {"all": Table("stdin", rows_of(rows))}
+        return {"all": Table("stdin", rows_of(lines))}
+    path = Path(source).expanduser() if isinstance(source, str) else None
+    if path and path.is_file() and path.suffix.lower() in AUDIO_ENDINGS + IMAGE_ENDINGS:
+        return {"all": Table(path.name, rows_of({"file": [str(path)]}))}
     return open_source(source)

@@ -1,0 +1,183 @@
+"""One door for data: every object that Python users have gives the rows that a file gives."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Sequence, Value
+
+from hf_longseq.data.byte_text import decode
+from hf_longseq.data.own_reader import Reader
+from hf_longseq.data.own_sources import keep_object
+from hf_longseq.data.task import load_task
+from hf_longseq.errors import HfLongSeqError
+
+ROWS = [{"text": f"text number {i}", "label": ("spam", "ham")[i % 2]} for i in range(60)]
+SERIES = np.random.default_rng(0).normal(size=(60, 12, 2))
+CLASSES = np.arange(60) % 3
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def load(data, **options):
+    return load_task("own-data", data=data, **options)
+
+
+def texts(splits):
+    return {name: [(decode(row["input_ids"]), int(row["labels"])) for row in rows] for name, rows in splits.items()}
+
+
+class Items(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, row):
+        return self.rows[row]
+
+
+TEXTS = {
+    "DataFrame": pd.DataFrame(ROWS),
+    "Dataset": Dataset.from_list(ROWS),
+    "stream": Dataset.from_list(ROWS).to_iterable_dataset(),
+    "list of dicts": ROWS,
+    "mapping of columns": {name: [row[name] for row in ROWS] for name in ROWS[0]},
+    "torch data set": Items(ROWS),
+    "one split": DatasetDict({"train": Dataset.from_list(ROWS)}),
+}
+
+
+@pytest.mark.parametrize("data", TEXTS.values(), ids=TEXTS)
+def test_texts_in_any_object_are_those_of_a_file(data):
+    pd.DataFrame(ROWS).to_csv("rows.csv", index=False)
+    splits, spec = load(data)
+    assert texts(splits) == texts(load("rows.csv")[0]) and spec.labels == ("ham", "spam")
+
+
+ARRAYS = {
+    "pair": (SERIES, CLASSES),
+    "mapping": {"x": SERIES, "y": CLASSES},
+    "list of dicts": [{"x": x, "y": int(y)} for x, y in zip(SERIES, CLASSES, strict=True)],
+    "tensors": Items([{"x": torch.tensor(x), "y": torch.tensor(y)} for x, y in zip(SERIES, CLASSES, strict=True)]),
+}
+
+
+@pytest.mark.parametrize("data", ARRAYS.values(), ids=ARRAYS)
+def test_series_in_any_object_are_those_of_a_file(data):
+    np.savez("rows.npz", x=SERIES, y=CLASSES)
+    expected, spec = load("rows.npz")
+    splits, found = load(data)
+    assert found.num_channels == 2 and found.normalization == spec.normalization
+    for name, rows in expected.items():
+        assert np.array_equal(np.stack(splits[name]["input_values"][:]), np.stack(rows["input_values"][:]))
+
+
+def test_inputs_without_labels_are_for_pretraining():
+    for data in ([row["text"] for row in ROWS], SERIES, list(SERIES), {"text": [row["text"] for row in ROWS]}):
+        splits, spec = load(data)
+        assert spec.problem_type is None and "labels" not in splits["train"].column_names
+        assert sum(map(len, splits.values())) == 60
+
+
+def test_the_first_rows_of_a_stream_are_read():
+    def endless():
+        while True:
+            yield from ROWS
+
+    from datasets import IterableDataset
+
+    splits, _ = load(IterableDataset.from_generator(endless), num_rows=60)
+    assert texts(splits) == texts(load(ROWS)[0])
+
+
+def test_labels_may_be_numbers_to_predict_or_missing():
+    splits, spec = load(pd.DataFrame({"text": [row["text"] for row in ROWS], "label": np.arange(60) / 7}))
+    assert spec.problem_type == "regression" and spec.metric == "rmse"
+    rows = [{**row, "label": None if i < 20 else row["label"]} for i, row in enumerate(ROWS)]
+    splits, spec = load(rows)
+    assert len(splits["unlabelled"]) + sum(len(splits[name]) for name in ("train", "validation", "test")) == 60
+    assert spec.labels == ("ham", "spam")
+
+
+@pytest.mark.parametrize(
+    "cells, names",
+    [
+        ([["a"], ["a", "b"], []], ("a", "b")),
+        ([[1, 0, 1], [0, 0, 0], [1, 1, 0]], ("0", "1", "2")),
+        ([[3], [3, 7], [7]], ("3", "7")),
+    ],
+    ids=["names", "0 and 1", "numbers"],
+)
+def test_several_labels_a_row(cells, names):
+    splits, spec = load([{"text": row["text"], "label": cells[i % 3]} for i, row in enumerate(ROWS)])
+    assert spec.problem_type == "multi_label_classification" and spec.labels == names and spec.metric == "f1"
+    for row in splits["train"]:
+        cell = cells[int(decode(row["input_ids"]).split()[-1]) % 3]
+        are_flags = len(cell) == len(names) and set(cell) <= {0, 1}
+        assert row["labels"].tolist() == (cell if are_flags else [name in map(str, cell) for name in names])
+
+
+def test_several_named_classes_keep_their_order():
+    features = Features({"text": Value("string"), "labels": Sequence(ClassLabel(names=["joy", "anger", "fear"]))})
+    rows = {"text": [row["text"] for row in ROWS], "labels": [[i % 3, 1] if i % 3 != 1 else [1] for i in range(60)]}
+    splits, spec = load(Dataset.from_dict(rows, features=features))
+    assert spec.labels == ("joy", "anger", "fear") and splits["train"]["labels"][:].sum(0)[1] == len(splits["train"])
+
+
+def test_words_with_tags_are_joined_and_their_tags_spread():
+    names = ["O", "B-person", "I-person"]
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=names))})
+    words = [["Ada", "King", "wrote", f"{i}"] for i in range(40)]
+    splits, spec = load(Dataset.from_dict({"tokens": words, "ner_tags": [[1, 2, 0, 0]] * 40}, features=features))
+    row = splits["train"][0]
+    assert spec.per_position and spec.labels == tuple(names)
+    assert decode(row["input_ids"]).startswith("Ada King wrote ")
+    assert row["labels"].tolist()[:15] == [1, 2, 2, 2, 2, 2, 2, 2] + [0] * 7
+    with pytest.raises(HfLongSeqError, match="row 1, has 2 tags for 4 words: give one for each"):
+        load([{"tokens": one, "ner_tags": ["O", "B-person"]} for one in words])
+
+
+def test_an_object_has_a_name_under_which_other_processes_find_it():
+    kept = keep_object(pd.DataFrame(ROWS))
+    assert kept == keep_object(pd.DataFrame(ROWS)) != keep_object(ROWS[:50]) and keep_object("a.csv") == "a.csv"
+    assert texts(load(kept)[0]) == texts(load(ROWS)[0])
+    parts = DatasetDict({"train": Dataset.from_list(ROWS[:40]), "test": Dataset.from_list(ROWS[40:])})
+    assert len(load(keep_object(parts))[0]["test"]) == 20
+
+
+def test_rows_are_read_once_and_never_again(monkeypatch):
+    pd.DataFrame(ROWS).to_csv("rows.csv", index=False)
+    read, plain = [], Reader.read
+
+    def counted(self, raw, *more, **options):
+        read.append(raw)
+        return plain(self, raw, *more, **options)
+
+    monkeypatch.setattr(Reader, "read", counted)
+    first = texts(load("rows.csv")[0])
+    assert len(read) == 61  # one of them to see what the data are
+    del read[:]
+    assert texts(load("rows.csv")[0]) == first and len(read) == 1
+    load("rows.csv", max_length=5)
+    assert len(read) == 1 + 61
+
+
+EMPTY = {
+    "no rows": ([], "data has no rows"),
+    "an empty Dataset": (Dataset.from_dict({"text": []}), "data has no rows"),
+    "None": ([*ROWS, {"text": None, "label": "ham"}], "data, row 61, column 'text', is empty: remove the row"),
+    "uneven columns": ({"x": [1, 2], "y": [1]}, "columns of lengths {'x': 2, 'y': 1}: give one entry per example"),
+    "mixed": ([{"text": "a"}, {"text": 3}], "data could not be read as a table"),
+}
+
+
+@pytest.mark.parametrize("data, message", EMPTY.values(), ids=EMPTY)
+def test_what_is_wrong_with_an_object_is_one_sentence(data, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        load(data)
