@@ -14,10 +14,15 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from hf_longseq.data.tokenizers import byte_tokenizer
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder, refuse_other_code
-from hf_longseq.hub.model_files import save_model
+from hf_longseq.hub.model_files import save_model, save_processor
 from hf_longseq.hub.publish import build_folder, publish
 from hf_longseq.hub.records import read_run
-from hf_longseq.models import AdapterConfig, AdapterForSequenceClassification, S4ForSequenceClassification
+from hf_longseq.models import (
+    AdapterConfig,
+    AdapterForSequenceClassification,
+    LongSeqImageProcessor,
+    S4ForSequenceClassification,
+)
 from hf_longseq.training.run_folder import open_model
 from hf_longseq.training.transfer import config_of
 
@@ -240,3 +245,20 @@ def test_an_adapter_of_peft_does_not_stand_for_another_model(run):
     )
     with pytest.raises(HfLongSeqError, match="holds an adapter_config.json: merge the adapter"):
         publish(run, "org/name", dry_run=True)
+
+
+def test_a_processor_of_pictures_is_written_anew(run, tmp_path):
+    for path in run.glob("*processor*"):
+        path.unlink()
+    LongSeqImageProcessor(height=3, width=5, value_range=(0.0, 1.0), fit="box").save_pretrained(run)
+    before = json.loads((run / "preprocessor_config.json").read_text())
+    change(run / "preprocessor_config.json", image_processor={"auto_map": {"AutoImageProcessor": "x--evil.Evil"}})
+    nested = {"image_processor": {**before, "auto_map": {"AutoImageProcessor": "x--evil.Evil"}}}
+    (run / "processor_config.json").write_text(json.dumps(nested))
+    save_model(open_model(S4ForSequenceClassification, run), tmp_path / "built")
+    save_processor(run, tmp_path / "built")
+    assert json.loads((tmp_path / "built" / "preprocessor_config.json").read_text()) == before
+    named = json.loads((tmp_path / "built" / "config.json").read_text())["auto_map"]
+    assert named["AutoImageProcessor"] == "image_processing_longseq.LongSeqImageProcessor"
+    refuse_other_code(tmp_path / "built")
+    assert not any(b"evil" in path.read_bytes() for path in (tmp_path / "built").iterdir())
