@@ -4,6 +4,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
-from makers import recurrent, tokens
+from makers import tokens
 
-SPEC = tokens("cnn", "CNN", None, {}, mixins=["peer_mixins:RecurrentStateOnlyPeer"], **recurrent())
+# without growth every layer reaches back as far as the first
+SPEC = tokens("cnn", "CNN", [1, "hidden_size"], dict(dilation_growth=1))
