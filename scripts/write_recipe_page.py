@@ -63,7 +63,7 @@ A recipe is for one architecture and one objective; `variants` holds named chang
 
 `transformer` is the model of the paper's Table 1 (sinusoidal positions, the sizes of Tay et al.),
 `transformer-rotary` that of Table 2; outside of the Long Range Arena there is one Transformer, a rotary one. LRU, S5
-and MEGA follow their own authors.
+and MEGA follow their own authors; the CNN has the size and the rates of S4.
 
 ## How all recipes differ from the official code
 

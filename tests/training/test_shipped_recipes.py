@@ -114,6 +114,16 @@ def test_its_model_has_the_published_size(name):
         assert published is None or size / 1e6 == pytest.approx(published, rel=0.01)
 
 
+@pytest.mark.parametrize("name", [name for name in OWN if name.endswith("/cnn")])
+def test_a_cnn_has_about_the_size_of_s4(name):
+    spec, sizes = describe_task(name.split("/")[0]), []
+    for recipe in (Recipe.load(name), Recipe.load(name.replace("/cnn", "/s4"))):
+        config = configuration(recipe.model, recipe.pretrain, spec)
+        with torch.device("meta"):
+            sizes.append(fresh_model(head_class(recipe.finetune, spec), config).num_parameters())
+    assert 0.8 < sizes[0] / sizes[1] < 1.2
+
+
 def some_rows(spec, seed=0):
     """Eight random examples of a task, of 17 to 30 steps."""
     generator = np.random.default_rng(seed)
