@@ -52,6 +52,7 @@ FIELDS = {
     "s5": dict(state_size=[8], num_blocks=[1, 2], discretization=["zoh", "bilinear"]),
     "mega": dict(shared_representation_size=[8], state_size=[2, 4], chunk_size=[None, 3, 4],
                  attention_function=["softmax", "laplace", "relu2"], position_bias=["simple", "rotary"]),
+    "cnn": dict(kernel_size=[3, 5], max_dilation=[None, 2]),
 }  # fmt: skip
 COMMON = dict(
     hidden_size=[16], num_hidden_layers=[1, 2], vocab_size=[30], norm=["layer", "rms", "batch"],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fuzz
+from hf_longseq import ARCHITECTURES
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising
 from hf_longseq.models import longseq_heads
 
@@ -15,6 +16,10 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="cases end by an alar
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path))  # each case sets its own
+
+
+def test_every_architecture_is_tried():
+    assert set(fuzz.FIELDS) == set(ARCHITECTURES)
 
 
 def test_sound_cases_pass(capsys):
