@@ -57,6 +57,22 @@ def test_letters_of_text_are_spread_over_bytes_and_the_closing_token_has_no_labe
     assert load(tmp_path, ["OGOOO"], texts)[0]["train"][0]["labels"].tolist() == [0, 1, 0, 0, 0, -100]
 
 
+@pytest.mark.parametrize(
+    "inputs, cell, message",
+    [
+        (
+            [f"eleven le{chr(97 + row)}t" for row in range(20)],
+            [{"start": 6, "end": 99, "label": "x"}],
+            "span 6 to 99, outside the 11 characters",
+        ),
+        (None, [{"start": 6, "end": 12, "label": "x"}], "row 1, has the span 6 to 12, outside the 9 positions"),
+    ],
+)
+def test_a_span_outside_of_its_input_is_named(tmp_path, inputs, cell, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        load(tmp_path, [cell], inputs)
+
+
 def test_a_span_that_begins_with_a_wide_letter_goes_on_in_its_bytes(tmp_path):
     splits, spec = load(tmp_path, [["B-x", "I-x", "O"]], [f"éé{chr(97 + row)}" for row in range(20)], column="tags")
     begin, inside, out = (spec.labels.index(name) for name in ("B-x", "I-x", "O"))

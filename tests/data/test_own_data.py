@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import re
+import tarfile
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -434,3 +436,91 @@ def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):
     (tmp_path / "pics" / "cat" / "0.png").write_bytes(b"")
     with pytest.raises(ValueError, match="no readable picture"):
         load(tmp_path / "pics", tmp_path)
+
+
+def test_a_csv_with_semicolons_is_named(tmp_path):
+    (tmp_path / "german.csv").write_text("text;label\n" + "\n".join(f"t{i};{i % 2}" for i in range(20)))
+    with pytest.raises(ValueError, match=r"german\.csv separates its columns by semicolons: save it with commas"):
+        load(tmp_path / "german.csv", tmp_path)
+
+
+def test_an_array_of_one_number_is_named(tmp_path):
+    np.save(tmp_path / "one.npy", np.float32(3))
+    with pytest.raises(ValueError, match=r"one\.npy holds a single number: save an array with one entry per example"):
+        load(tmp_path / "one.npy", tmp_path)
+
+
+def test_the_line_of_a_jsonl_file_that_is_no_json_is_named(tmp_path):
+    lines = [json.dumps({"text": f"t{i}", "label": i % 2}) for i in range(300)]
+    lines[222] = '{"text": "cut off'
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"a\.jsonl could not be read as json \(line 223 of a\.jsonl: .*repair"):
+        load(tmp_path / "a.jsonl", tmp_path)
+
+
+def test_a_huge_token_id_needs_room_that_is_asked_for(tmp_path):
+    rows = [{"input_ids": [i, 5_000_000 if i == 3 else 7], "label": i % 2} for i in range(40)]
+    with pytest.raises(ValueError, match="row 4, .* token id 5,000,000, and ids below 1,000,000 are read: state"):
+        load_task("own-data", data=rows, cache_dir=str(tmp_path))
+    _, spec = load_task("own-data", data=rows, cache_dir=str(tmp_path), vocab_size=5_000_001)
+    assert spec.vocab_size == 5_000_003
+
+
+def test_a_class_that_stands_in_test_alone_is_named_by_that_file(tmp_path):
+    (tmp_path / "two").mkdir()
+    write_csv(tmp_path / "two" / "train.csv", sentences())
+    write_csv(tmp_path / "two" / "test.csv", [(f"other {i}", ("spam", "eggs")[i == 2]) for i in range(9)])
+    with pytest.raises(ValueError, match=r"Class 'eggs' has no training example, for test\.csv, row 3 is in test"):
+        load(tmp_path / "two", tmp_path)
+
+
+def test_too_few_rows_to_predict_numbers_are_not_said_to_be_of_a_class(tmp_path):
+    with pytest.raises(ValueError, match=r"a\.csv has only 2 different rows: too few to set") as error:
+        load(write_csv(tmp_path / "a.csv", [("a", 0.5), ("b", 1.5)]), tmp_path)
+    assert "class" not in str(error.value)
+
+
+def test_a_data_set_of_the_hub_that_is_a_script_is_refused(tmp_path, monkeypatch):
+    def refuse(repo_id, **options):
+        assert "trust_remote_code" not in options
+        raise RuntimeError("Dataset scripts are no longer supported, but found texts.py")
+
+    monkeypatch.setattr(own_sources, "load_dataset", refuse)
+    with pytest.raises(FileNotFoundError, match=r"org/texts .* the Hub \(Dataset scripts are no longer supported"):
+        load("org/texts", tmp_path)
+
+
+def test_archives_and_scripts_in_a_folder_are_left_closed(tmp_path):
+    """Nothing is unpacked, so that no member's name can lead out of a folder, and nothing is run."""
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "pics"
+    for i in range(20):
+        (folder / ("cat", "dog")[i % 2]).mkdir(parents=True, exist_ok=True)
+        image.fromarray(RNG.integers(0, 255, (4, 4), dtype=np.uint8)).save(folder / ("cat", "dog")[i % 2] / f"{i}.png")
+    with zipfile.ZipFile(folder / "more.zip", "w") as archive:
+        archive.writestr("../../slipped.png", (folder / "cat" / "0.png").read_bytes())
+    with tarfile.open(folder / "more.tar", "w") as archive:
+        archive.add(folder / "cat" / "0.png", "../../slipped.png")
+    (folder / "pics.py").write_text("raise SystemExit('the script was run')")
+    splits, _ = load(folder, tmp_path)
+    assert sum(map(len, splits.values())) == 20 and not list(tmp_path.rglob("slipped.png"))
+
+
+def test_a_member_of_an_npz_file_never_leads_out_of_it(tmp_path):
+    arrays = io.BytesIO()
+    np.savez(arrays, x=RNG.normal(size=(40, 6)), y=np.arange(40) % 2)
+    with zipfile.ZipFile(arrays) as packed, zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in packed.namelist():
+            archive.writestr(name, packed.read(name))
+        archive.writestr("../../slipped.npy", packed.read("y.npy"))
+    splits, _ = load(tmp_path / "a.npz", tmp_path)
+    assert sum(map(len, splits.values())) == 40 and not list(tmp_path.parent.rglob("slipped*"))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_no_number_is_named_by_its_row(value, tmp_path):
+    series = RNG.normal(size=(40, 6))
+    series[7, 2] = value
+    np.savez(tmp_path / "a.npz", x=series, y=np.arange(40) % 2)
+    with pytest.raises(ValueError, match=r"a\.npz, row 8, column 'x', holds a missing or infinite value"):
+        load(tmp_path / "a.npz", tmp_path)

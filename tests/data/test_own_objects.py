@@ -6,6 +6,7 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Sequence, Value
 
+from hf_longseq import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.data.byte_text import decode
 from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import keep_object
@@ -149,6 +150,28 @@ def test_an_object_has_a_name_under_which_other_processes_find_it():
     assert texts(load(kept)[0]) == texts(load(ROWS)[0])
     parts = DatasetDict({"train": Dataset.from_list(ROWS[:40]), "test": Dataset.from_list(ROWS[40:])})
     assert len(load(keep_object(parts))[0]["test"]) == 20
+
+
+RECIPE = {
+    "model": {"arch": "s4", "hidden_size": 8, "num_hidden_layers": 1, "state_size": 4, "bidirectional": True},
+    "pretrain": {"max_steps": 1, "global_batch_size": 4},
+    "finetune": {"max_steps": 1, "global_batch_size": 4},
+}
+
+
+@pytest.mark.parametrize(
+    "data", [pd.DataFrame(ROWS), Dataset.from_list(ROWS), ROWS], ids=["frame", "data set", "list"]
+)
+def test_an_object_goes_through_both_phases_and_back(data, tmp_path):
+    recipe = Recipe.load({**RECIPE, "data": {"task": "own-data", "data": data}})
+    first = pretrain(recipe, tmp_path / "first")
+    second = finetune(recipe, tmp_path / "second", init_from=first.output_dir)
+    assert "test_examples_trained_on" not in second.metrics
+    assert evaluate(second.output_dir)["accuracy"] == second.metrics["test"]["accuracy"]
+    answers = predict(second.output_dir, source=["one text", "another"])
+    assert [answer["index"] for answer in answers] == [0, 1] and answers[0]["prediction"] in ("spam", "ham")
+    again = predict(second.output_dir, source=data, limit=3)
+    assert [answer["label"] for answer in again] == ["spam", "ham", "spam"]
 
 
 def test_rows_are_read_once_and_never_again(monkeypatch):

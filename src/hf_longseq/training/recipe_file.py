@@ -62,6 +62,11 @@ def check_sections(raw: Raw, where: str) -> Raw:
             raise HfLongSeqError(f"section {name!r} of {where} is {values!r}: give a mapping of options.")
     for name, sections in (raw.get(VARIANTS) or {}).items():
         check_sections(sections, f"variant {name!r} of {where}")
+    if not isinstance((raw.get("data") or {}).get("data", ""), str):
+        from hf_longseq.data.own_sources import keep_object
+
+        # records and other processes name an object of Python by its copy in the cache
+        raw["data"] = {**raw["data"], "data": keep_object(raw["data"]["data"], raw["data"].get("cache_dir"))}
     return _unnested(raw)
 
 
