@@ -1,5 +1,5 @@
-import json
 
+import pandas as pd
 import pytest
 
 from hf_longseq.cli.main import main
@@ -22,9 +22,9 @@ def test_a_comparison_ends_with_a_table_and_files_and_is_not_repeated(tmp_path, 
     assert (
         "report.html" in out and "self-pretrained, causal" in (tmp_path / "out" / "report" / "report.md").read_text()
     )
-    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
-    assert {(row["init"], row["fraction"]) for row in rows} == {
-        (init, fraction) for init in ("scratch", "spt-causal") for fraction in (1.0, 0.5)
+    scores = pd.read_csv(tmp_path / "out" / "scores.csv")
+    assert {*zip(scores["arm"], scores["fraction"], strict=True)} == {
+        (arm, fraction) for arm in ("scratch", "spt-causal") for fraction in (1.0, 0.5)
     }
     code, again, err = ask(capsys, *words)
     assert code == 0 and again == out and "validation loss" not in err

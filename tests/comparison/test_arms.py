@@ -1,4 +1,4 @@
-from hf_longseq.comparison.arms import ARMS, arch_label, arm, canonical, from_scratch, is_tied, rank
+from hf_longseq.comparison.arms import ARMS, arch_label, canonical, from_scratch, is_tied, rank, style
 
 
 def test_names_are_as_people_say_them():
@@ -11,17 +11,17 @@ def test_names_are_as_people_say_them():
     assert [arch_label(name) for name in names] == [
         "transformer, sinusoidal", "S4, not bidirectional", "modernbert", "S4, init normal 0.1"
     ]  # fmt: skip
-    assert arm("spt-masked@span_length=8").label == "self-pretrained, masked, span length 8"
-    assert arm("spt-causal@direction=one").label == "self-pretrained, causal, one direction"
-    assert arm("spt-causal@direction=both").label == "self-pretrained, causal, both directions"
-    assert arm("scratch-tied@epochs").heading == "equal budget" and is_tied("scratch-tied@flops")
+    assert style("spt-masked@span_length=8").label == "self-pretrained, masked, span length 8"
+    assert style("spt-causal@direction=one").label == "self-pretrained, causal, one direction"
+    assert style("spt-causal@direction=both").label == "self-pretrained, causal, both directions"
+    assert style("scratch-tied@epochs").heading == "equal budget" and is_tied("scratch-tied@flops")
 
 
 def test_an_arm_keeps_its_colour_in_every_company():
     for init in ARMS:
-        assert arm(init, ["spt-spans", init]).colours == arm(f"{init}@a=1").colours == ARMS[init].colours
-    looks = [arm(init, ["spt-spans", "spt-mimetic"]) for init in ("spt-spans", "spt-mimetic", *ARMS)]
-    assert len({look.colours for look in looks}) == 6 and looks[1].label == "self-pretrained, mimetic"
+        assert style(init, ["spt-spans", init]).colour == style(f"{init}@a=1").colour == ARMS[init].colour
+    looks = [style(init, ["spt-spans", "spt-mimetic"]) for init in ("spt-spans", "spt-mimetic", *ARMS)]
+    assert len({look.colour for look in looks}) == 6 and looks[1].label == "self-pretrained, mimetic"
 
 
 def test_an_objective_of_the_recipe_names_the_arm():

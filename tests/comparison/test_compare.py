@@ -2,6 +2,7 @@ import errno
 import json
 import shutil
 
+import pandas as pd
 import pytest
 
 from hf_longseq import finetune
@@ -10,6 +11,7 @@ from hf_longseq.comparison.settings import recipe_loader
 from hf_longseq.comparison.write import report_comparison
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import checkpoints
+from results_folders import arms_of
 
 RAW = {
     "model": {"arch": ["s4", "transformer"]},
@@ -27,7 +29,7 @@ def run(folder, overrides=None, **options):
     done = compare(
         RAW, folder, overrides=overrides or steps, tiny=True, listener=lambda *r: heard.append(r), **options
     )
-    return done.results, {label for label, _, _, text in heard if text}
+    return {**done.results, "rows": arms_of(folder)}, {label for label, _, _, text in heard if text}
 
 
 def metrics_of(folder, name):
@@ -49,52 +51,54 @@ def comparison(tmp_path_factory):
 
 def test_the_choice_is_made_on_validation_and_only_what_is_chosen_is_scored_on_test(comparison):
     folder = comparison()
+    rows, tried = arms_of(folder), pd.read_csv(folder / "scores.csv").query("split == 'validation'")
     results = json.loads((folder / "results.json").read_text())
-    assert [row["init"] for row in results["rows"]] == ["scratch", "spt-causal"]
-    assert len(results["candidates"]) == 4 and results["failed"] == results["unfinished"] == []
-    for row in results["rows"]:
-        mine = [candidate for candidate in results["candidates"] if candidate["init"] == row["init"]]
-        assert row["validation_mean"] == max(candidate["validation_mean"] for candidate in mine)
-        assert [candidate["grid"] for candidate in mine if candidate["selected"]] == [row["grid"]]
+    assert [row["arm"] for row in rows] == ["scratch", "spt-causal"]
+    tried = tried[tried["metric"] == "accuracy"]
+    assert len(tried) == 4 and results["failed"] == results["unfinished"] == []
+    for row in rows:
+        mine = tried[tried["arm"] == row["arm"]]
+        assert row["validation"] == mine["value"].max()
+        assert list(mine.loc[mine["chosen"], "point"]) == [row["point"]]
         assert row["values"] == [metrics_of(folder, path[5:])["test"]["accuracy"] for path in row["runs"]]
     scored = {
         path.parent.name for path in folder.glob("runs/*/metrics.json") if "test" in json.loads(path.read_text())
     }
-    assert scored == {path[5:] for row in results["rows"] for path in row["runs"]}
+    assert scored == {path[5:] for row in rows for path in row["runs"]}
 
 
 def test_a_score_read_later_is_the_score_read_at_once(comparison, tmp_path):
-    row = json.loads((comparison() / "results.json").read_text())["rows"][0]
+    row = arms_of(comparison())[0]
     load, _ = recipe_loader(RAW, {"finetune": {"max_steps": 2}}, True)
     from hf_longseq.comparison.grid import with_point
 
-    alone = finetune(with_point(load("s4", None), row["grid"]), tmp_path / "alone", seed=row["seeds"][0])
+    point = {"lr": float(row["point"].removeprefix("lr="))}
+    alone = finetune(with_point(load("s4", None), point), tmp_path / "alone", seed=row["seeds"][0])
     assert alone.metrics["test"] == pytest.approx(metrics_of(comparison(), row["runs"][0][5:])["test"])
 
 
 def test_a_row_says_what_it_cost(comparison):
-    for row in json.loads((comparison() / "results.json").read_text())["rows"]:
-        pretrained = row["init"] != "scratch"
+    for row in arms_of(comparison()):
+        pretrained = row["arm"] != "scratch"
         assert (row["pretrain_steps"], row["finetune_steps"]) == (2 * pretrained, 2)
-        assert (row["pretrain_examples"], row["train_examples"]) == (64 * pretrained, 64)
-        assert row["examples_seen"] == 8 * (row["pretrain_steps"] + row["finetune_steps"])
-        assert row["flops"] > 0 and row["wall_seconds"] > 0 and row["num_parameters"] > 0
-        assert len(row["pretrain_runs"]) == pretrained
-        assert row["objective"] == ("causal" if pretrained else None)
+        assert (row["inputs"], row["labels"]) == (64 * pretrained, 64)
+        assert (row["pretrain_epochs"], row["finetune_epochs"]) == (2 * 8 / 64 * pretrained, 2 * 8 / 64)
+        assert row["flops"] > 0 and row["seconds"] > 0 and row["parameters"] > 0
+        assert bool(row["pretrain_runs"]) == (row["pretrain_loss"] is not None) == pretrained
 
 
 def test_causal_arms_stand_beside_scratch_of_the_same_architecture(tmp_path):
     inits = ["scratch", "spt-causal", "spt-causal@direction=both", "spt-causal@direction=one", "scratch-tied@steps"]
     results, _ = run(tmp_path / "out", inits=inits)
-    rows = {row["init"]: row for row in results["rows"]}
+    rows = {row["arm"]: row for row in results["rows"]}
     assert rows.keys() == {*inits, "scratch@direction=one", "scratch-tied@steps@direction=one"}
     for name in ("spt-causal", "spt-causal@direction=both", "spt-causal@direction=one"):
         row, words = rows[name], "@direction=one" * name.endswith("one")
-        assert (row["scratch"], row["scratch_tied"]) == (f"scratch{words}", [f"scratch-tied@steps{words}"])
-        partner, tied = rows[row["scratch"]], rows[row["scratch_tied"][0]]
-        assert row["num_parameters"] == partner["num_parameters"] == tied["num_parameters"]
-        assert row["steps"] == tied["steps"] == 4 and row["evaluations"] == partner["evaluations"]
-        assert row["objective"] == "causal" and partner["objective"] is None
+        assert (row["scratch"], row["scratch_tied"]) == (f"scratch{words}", f"scratch-tied@steps{words}")
+        partner, tied = rows[row["scratch"]], rows[row["scratch_tied"]]
+        assert row["parameters"] == partner["parameters"] == tied["parameters"]
+        assert row["pretrain_steps"] + row["finetune_steps"] == tied["finetune_steps"] == 4
+        assert row["evaluations"] == partner["evaluations"]
     # fine-tuning opens the forward model, takes over both directions, or keeps to one
     looks_ahead = {name: config_of(tmp_path / "out", rows[name]["runs"][0])["bidirectional"] for name in rows}
     assert [name for name, ahead in looks_ahead.items() if not ahead] == [name for name in rows if "=one" in name]
@@ -124,7 +128,7 @@ def test_a_comparison_grows_by_seeds_points_fractions_and_architectures(tmp_path
     grown = {"grid": ["lr=1e-3,1e-2"], "train_fractions": [1.0, 0.5]}
     results, done = run(folder, **grown)
     assert done == {"s4-scratch-f1-lr0.01-s0", "s4-scratch-f0.5-lr0.001-s0", "s4-scratch-f0.5-lr0.01-s0"}
-    assert [(row["fraction"], row["train_examples"]) for row in results["rows"]] == [(1.0, 64), (0.5, 32)]
+    assert [(row["fraction"], row["labels"]) for row in results["rows"]] == [(0.5, 32), (1.0, 64)]
     for changed in ({"seeds": [5]}, {"tune": True}, {"grid": ["lr=1e-3"]}, {"grid": []}, {"train_fractions": [1.0]}):
         with pytest.raises(HfLongSeqError, match="holds another run"):
             run(folder, **{**grown, **changed})
@@ -157,37 +161,37 @@ def test_arms_that_change_what_is_equal_have_the_earlier_runs_done_again_under_a
     """More arms may leave fewer common evaluations, and another budget for `scratch-tied`."""
 
     def budgets(results):
-        return {row["init"]: (row["evaluations"], row["finetune_steps"]) for row in results["rows"]}
+        return {row["arm"]: (row["evaluations"], row["finetune_steps"]) for row in results["rows"]}
 
     steps = {"pretrain": {"max_steps": 1}, "finetune": {"max_steps": 6, "eval_steps": None}}
     assert budgets(run(tmp_path / "a", steps)[0]) == {"scratch": (6, 6)}
     results, done = run(tmp_path / "a", steps, inits=["scratch", "spt", "scratch-tied"])
-    assert budgets(results) == {"scratch": (3, 6), "spt": (3, 6), "scratch-tied": (3, 7)}
+    assert budgets(results) == {"scratch": (3, 6), "spt-masked": (3, 6), "scratch-tied": (3, 7)}
     assert (tmp_path / "a" / "runs" / "s4-scratch-s0" / "metrics.json").is_file(), "what is finished stays"
     assert run(tmp_path / "a", steps, inits=["scratch", "spt", "scratch-tied"]) == (results, set())
 
     steps = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
     assert budgets(run(tmp_path / "b", steps, inits=["spt", "scratch-tied"])[0])["scratch-tied"] == (1, 4)
     results, done = run(tmp_path / "b", steps, inits=["spt@max_steps=6", "spt", "scratch-tied"])
-    longer, shorter = results["rows"][:2]
-    assert {init: found[1] for init, found in budgets(results).items()} == {
-        "spt@max_steps=6": 2, "spt": 2, longer["scratch_tied"][0]: 8, shorter["scratch_tied"][0]: 4,
+    shorter, longer = (row for row in results["rows"] if row["arm"].startswith("spt"))
+    assert {arm: found[1] for arm, found in budgets(results).items()} == {
+        "spt-masked@max_steps=6": 2, "spt-masked": 2, longer["scratch_tied"]: 8, shorter["scratch_tied"]: 4,
     }  # fmt: skip
 
 
 def test_variants_of_an_architecture_stand_in_one_table(tmp_path):
     results, _ = run(tmp_path / "out", archs=["s4"])
     results, done = run(tmp_path / "out", archs=["s4", "s4@init_normal=0.1"])
-    assert [row["arch"] for row in results["rows"]] == ["s4", "s4@init_normal=0.1"]
+    assert [row["architecture"] for row in results["rows"]] == ["s4", "s4@init_normal=0.1"]
     assert done == {"s4-init_normal-0.1-scratch-s0"}
-    again = compare(tmp_path / "out" / "resolved.yaml", tmp_path / "again", archs=["s4@init_normal=0.1"]).results
-    assert again["rows"][0]["values"] == results["rows"][1]["values"]
+    compare(tmp_path / "out" / "resolved.yaml", tmp_path / "again", archs=["s4@init_normal=0.1"])
+    assert arms_of(tmp_path / "again")[0]["values"] == results["rows"][1]["values"]
 
 
 def test_variants_of_an_arm_stand_in_one_table(tmp_path):
     inits = ["spt", "spt@pretrain_inputs=8", "spt@span_length=4"]
     results, done = run(tmp_path / "out", inits=inits)
-    assert [row["init"] for row in results["rows"]] == inits and len(done) == 6
+    assert {row["arm"].replace("-masked", "") for row in results["rows"]} == set(inits) and len(done) == 6
     again, done = run(tmp_path / "out", inits=[*inits, "spt@pretrain_inputs=16"])
     assert done == {"s4-pretrain-pretrain_inputs-16-s0", "s4-spt-pretrain_inputs-16-s0"}
     counts = [metrics_of(tmp_path / "out", f"s4-pretrain{some}-s0")["train_examples"] for some in
@@ -221,7 +225,7 @@ def test_a_run_that_fails_is_written_down_and_the_others_go_on(tmp_path):
         "loss is nan" in first
         and second == f"its pretraining failed (s4-pretrain-pretrain.learning_rate1e-30-s0): {first}"
     )
-    assert [row["grid"] for row in results["rows"]] == [{}, {"pretrain.learning_rate": 1e-3}]
+    assert [row["point"] for row in results["rows"]] == ["", "pretrain.learning_rate=0.001"]
     again, done = run(folder, steps, **options)
     assert again["failed"] == results["failed"] and done == set()
 
@@ -274,7 +278,7 @@ def test_every_architecture_takes_the_shipped_recipe_of_the_task():
 def test_several_processes_give_the_results_of_one(tmp_path):
     steps = {phase: {"max_steps": 2} for phase in ("pretrain", "finetune")}
     options = {"archs": ["s4"], "inits": ["scratch", "spt-causal"], "grid": ["lr=1e-3,1e-2"], "overrides": steps}
-    alone = compare("listops-tiny", tmp_path / "one", tiny=True, **options).results
-    together = compare("listops-tiny", tmp_path / "two", tiny=True, jobs=2, **options).results
-    for name in ("values", "validation_values", "grid", "flops"):
-        assert [row[name] for row in together["rows"]] == [row[name] for row in alone["rows"]]
+    compare("listops-tiny", tmp_path / "one", tiny=True, **options)
+    compare("listops-tiny", tmp_path / "two", tiny=True, jobs=2, **options)
+    one, two = (pd.read_csv(tmp_path / name / "scores.csv").drop(columns="seconds") for name in ("one", "two"))
+    pd.testing.assert_frame_equal(one, two)

@@ -16,9 +16,14 @@ def test_every_data_set_is_in_the_headline_before_variants_and_more_labels():
     last = [*rows("tones", "s4"), *rows("voices", "s4"), *rows("digits", "s4", tied=None)]
     chosen = most_telling([*rows("genes", "s4"), *controls, *rows("genes, S4", "s4"), *last])
     assert len(chosen) == MOST_ROWS
-    first = {(row.name, row.arch) for row in chosen if row.labels == 100}
-    assert first >= {("genes", "s4"), ("tones", "s4"), ("voices", "s4"), *((row.name, row.arch) for row in controls)}
-    assert not any(row.name == "digits" for row in chosen)  # nothing of equal budget: behind all others
+    first = {(row.data, row.architecture) for row in chosen if row.labels == 100}
+    assert first >= {
+        ("genes", "s4"),
+        ("tones", "s4"),
+        ("voices", "s4"),
+        *((row.data, row.architecture) for row in controls),
+    }
+    assert not any(row.data == "digits" for row in chosen)  # nothing of equal budget: behind all others
     assert most_telling(last) == last
 
 

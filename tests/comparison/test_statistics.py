@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from hf_longseq.comparison.dataframe import read_results
+from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means, difference, equivalence, gains, holm
 from results_folders import fair, folder_of, row
 
@@ -73,7 +73,7 @@ CEILING = [0.97, 0.98, 0.97, 0.96, 0.97]
         (fair([value + 0.1 for value in LOW], LOW), "open", "no spread over the seeds"),
         (fair(HIGH, LOW, converged=False), "open", "not converged"),
         (fair(HIGH, LOW, converged=None), "open", "convergence not recorded"),
-        ([row(values=LOW), row(init="spt-masked", values=HIGH)], "open", "no equal budget"),
+        ([row(values=LOW), row(arm="spt-masked", values=HIGH)], "open", "no equal budget"),
     ],
 )  # fmt: skip
 def test_a_verdict_takes_a_converged_partner_of_equal_budget_below_its_ceiling_and_five_seeds(
@@ -84,10 +84,10 @@ def test_a_verdict_takes_a_converged_partner_of_equal_budget_below_its_ceiling_a
 
 
 def test_an_arm_stands_against_the_partners_that_it_names(tmp_path):
-    one = {"scratch": "scratch@direction=one", "scratch_tied": ["scratch-tied@epochs", "scratch-tied@flops"]}
-    inits = ["scratch", "scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops", "scratch-tied@steps"]
+    one = {"scratch": "scratch@direction=one", "scratch_tied": "scratch-tied@epochs scratch-tied@flops"}
+    arms = ["scratch", "scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops", "scratch-tied@steps"]
     found = gains_of(
-        tmp_path, [*(row(init=init) for init in inits), row(init="spt-causal@direction=one", values=HIGH[2:], **one)]
+        tmp_path, [*(row(arm=arm) for arm in arms), row(arm="spt-causal@direction=one", values=HIGH[2:], **one)]
     )
     assert list(found["against"]) == ["scratch@direction=one", "scratch-tied@epochs", "scratch-tied@flops"]
     tied = found[found["against"] != "scratch@direction=one"]
@@ -95,7 +95,7 @@ def test_an_arm_stands_against_the_partners_that_it_names(tmp_path):
 
 
 def test_the_correction_counts_the_gains_over_equal_budget_alone(tmp_path):
-    rows = [*fair(HIGH, LOW), *fair(HIGH, LOW, arch="dlr")]
+    rows = [*fair(HIGH, LOW), *fair(HIGH, LOW, architecture="dlr")]
     found = gains_of(tmp_path, rows)
     tied = found[found["against"] == "scratch-tied"]
     assert (len(found), len(tied)) == (4, 2) and found["p_holm"].count() == 2
@@ -106,7 +106,7 @@ SLIGHT = [0.61, 0.65, 0.62, 0.64, 0.65]  # p 0.03, and one of many
 
 
 def test_a_gain_that_the_correction_takes_back_is_open(tmp_path):
-    rows = [line for arch in ("s4", "dlr", "lru", "s5") for line in fair(SLIGHT, LOW, arch=arch)]
+    rows = [line for arch in ("s4", "dlr", "lru", "s5") for line in fair(SLIGHT, LOW, architecture=arch)]
     last = gains_of(tmp_path, rows).iloc[-1]
     assert last["p"] < 0.05 < last["p_holm"]
     assert (last["verdict"], last["reason"]) == ("open", "p >= 0.05, corrected")
@@ -115,8 +115,8 @@ def test_a_gain_that_the_correction_takes_back_is_open(tmp_path):
 def test_a_claim_of_the_plan_is_a_family_with_a_margin_of_its_own(tmp_path):
     """Its gain is tested alone, while those of the folders that no claim names share their correction."""
     (tmp_path / "plan.yaml").write_text("claims: {first: {margin: 6, gains: {planned: [spt-masked]}}}")
-    rows = [line for arch in ("s4", "dlr", "lru") for line in fair(SLIGHT, LOW, arch=arch)]
-    folders = [folder_of(tmp_path / "planned", fair(SLIGHT, LOW), name="a"), folder_of(tmp_path / "other", rows)]
+    rows = [line for arch in ("s4", "dlr", "lru") for line in fair(SLIGHT, LOW, architecture=arch)]
+    folders = [folder_of(tmp_path / "planned", fair(SLIGHT, LOW), data="a"), folder_of(tmp_path / "other", rows)]
     found = gains(arm_means(read_results(folders).scores)).dropna(subset="p_holm")
     assert list(found["family"]) == ["first", *["explored"] * 3]
     assert list(found["margin"]) == [0.06, 0.02, 0.02, 0.02]

@@ -2,10 +2,11 @@
 
 import pytest
 
-from hf_longseq.comparison.dataframe import read_results
+from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.tables import (
     arms_table,
+    candidates_table,
     compact,
     comparison_rows,
     gains_table,
@@ -21,17 +22,17 @@ HIGH, LOW = [0.8, 0.81, 0.82, 0.8, 0.79], [0.6, 0.62, 0.61, 0.6, 0.63]
 
 def tables_of(folder, rows, **more):
     means = arm_means(read_results([folder_of(folder, rows, **more)]).scores)
-    found, name = gains(means), means["name"].iloc[0]
+    found, name = gains(means), means["data"].iloc[0]
     return (
-        task_table(name, comparison_rows(means, found), means["init"]),
+        task_table(name, comparison_rows(means, found), means["arm"]),
         gains_table(name, found),
         arms_table(name, means),
     )
 
 
 def test_a_row_per_architecture_and_number_of_labels(tmp_path):
-    rows = [*fair(HIGH, LOW), *fair(LOW, HIGH, train_examples=100), row("dlr")]
-    table, _, _ = tables_of(tmp_path, [*rows, row(init="spt-causal", values=LOW)])
+    rows = [*fair(HIGH, LOW), *fair(LOW, HIGH, labels=100), row("dlr")]
+    table, _, _ = tables_of(tmp_path, [*rows, row(arm="spt-causal", values=LOW)])
     assert list(table.cells) == [
         "model",
         "scratch",
@@ -53,15 +54,15 @@ def test_a_row_per_architecture_and_number_of_labels(tmp_path):
 
 
 def test_the_arm_of_the_gain_is_chosen_by_validation(tmp_path):
-    rows = [row(), row(init="spt-masked", values=LOW), row(init="spt-causal", values=HIGH)]
+    rows = [row(), row(arm="spt-masked", values=LOW), row(arm="spt-causal", values=HIGH)]
     assert tables_of(tmp_path, rows)[0].bold == ["causal"]
 
 
 def test_where_arms_have_different_partners_those_of_the_gain_stand_in_the_line(tmp_path):
-    partners = {"scratch": "scratch@pooling=last", "scratch_tied": ["scratch-tied@pooling=last"]}
-    rows = [*fair([0.7] * 5, [0.5] * 5), row(init="scratch@pooling=last", values=[0.3] * 5)]
-    rows += [row(init="scratch-tied@pooling=last", values=[0.6] * 5)]
-    rows += [row(init="spt-causal", values=[0.9] * 5, **partners)]
+    partners = {"scratch": "scratch@pooling=last", "scratch_tied": "scratch-tied@pooling=last"}
+    rows = [*fair([0.7] * 5, [0.5] * 5), row(arm="scratch@pooling=last", values=[0.3] * 5)]
+    rows += [row(arm="scratch-tied@pooling=last", values=[0.6] * 5)]
+    rows += [row(arm="spt-causal", values=[0.9] * 5, **partners)]
     (line,) = tables_of(tmp_path, rows)[0].cells.to_dict("records")
     assert [line[name].split()[0] for name in ("scratch", "equal budget", "causal", "gain")] == [
         "30.0", "60.0", "90.0", "+30.0"
@@ -69,9 +70,9 @@ def test_where_arms_have_different_partners_those_of_the_gain_stand_in_the_line(
 
 
 def test_protocols_and_variants_never_share_a_line(tmp_path):
-    scarce = [row(init="spt-masked", protocol=name, pretrain_examples=read) for name, read in
+    scarce = [row(arm="spt-masked", protocol=name, inputs=read) for name, read in
               (("labels scarce", 9000), ("data scarce", 1000))]  # fmt: skip
-    table, _, _ = tables_of(tmp_path, [row(), *scarce, row(init="spt-masked@span_length=8")])
+    table, _, _ = tables_of(tmp_path, [row(), *scarce, row(arm="spt-masked@span_length=8")])
     assert [cell.split("\n")[1] for cell in table.cells["model"]] == [
         "1,000 labels, 9,000 inputs, labels scarce", "1,000 labels, 1,000 inputs, data scarce",
         "1,000 labels, span length 8",
@@ -80,7 +81,7 @@ def test_protocols_and_variants_never_share_a_line(tmp_path):
 
 
 def test_every_table_has_at_most_eight_columns_and_old_results_say_what_they_do_not_record(tmp_path):
-    tables = tables_of(tmp_path, [row(), row(init="spt-masked"), row(init="scratch-tied"), row(init="spt-causal")])
+    tables = tables_of(tmp_path, [row(), row(arm="spt-masked"), row(arm="scratch-tied"), row(arm="spt-causal")])
     assert [len(table.cells.columns) for table in tables] == [8, 8, 8]
     assert set(tables[0].cells["converged"]) == {"not recorded"}
     assert tables[2].cells["FLOPs"].iloc[0] == "not recorded\nnot recorded parameters"
@@ -95,7 +96,7 @@ def test_the_papers_numbers_stand_beside_runs_at_its_size_only(tmp_path):
 
 
 def test_the_screen_shows_the_table_of_the_report(tmp_path):
-    rows = [*fair(HIGH, LOW), row(init="spt-masked", protocol="labels scarce", pretrain_examples=10_200, values=LOW)]
+    rows = [*fair(HIGH, LOW), row(arm="spt-masked", protocol="labels scarce", inputs=10_200, values=LOW)]
     head, columns, *lines = filter(None, results_text(folder_of(tmp_path, rows)).splitlines())
     assert head.startswith("listops: test accuracy, %; mean ± deviation over seeds 0 1 2 3 4")
     assert columns.split()[:4] == ["model", "scratch", "equal", "budget"] and len({*map(len, lines[:1])}) == 1
@@ -103,9 +104,20 @@ def test_the_screen_shows_the_table_of_the_report(tmp_path):
     place = columns.index("scratch")
     assert lines[0][place - 2 : place] == lines[1][place - 2 : place] == "  "
     assert any("10,200 inputs, labels scarce" in line for line in lines)
-    errors = folder_of(tmp_path / "rmse", [row(values=[0.25], seeds=[0])], task="heights", metric="rmse")
+    errors = folder_of(tmp_path / "rmse", [row(values=[0.25])], task="heights", metric="rmse")
     text = results_text(errors)
     assert "0.250" in text and "%" not in text.splitlines()[0].split(";")[0] and "±" not in text.splitlines()[-1]
+
+
+def test_settings_that_were_tried_stand_with_their_choice(tmp_path):
+    tried = [
+        row(arm=arm, values=(lr,), seed=[1000], point=f"lr={lr}", tuning=True, chosen=lr == 0.1)
+        for arm, lr in (("scratch", 0.1), ("scratch", 0.2), ("spt-masked", 0.1))
+    ]
+    scores = read_results([folder_of(tmp_path, [row(point="lr=0.1"), row(arm="spt-masked", point="lr=0.1"), *tried])])
+    table = candidates_table(scores.scores)
+    assert list(table.cells["setting"]) == ["lr 0.1", "lr 0.2"] and table.bold == ["setting", ""]
+    assert list(table.cells["validation"]) == ["10.0\n10.0", "20.0\n20.0"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 
+import pandas as pd
 import pytest
 
 from hf_longseq import Recipe
@@ -16,6 +17,7 @@ from hf_longseq.comparison.plan import Run
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
 from hf_longseq.training.progress import silent
+from results_folders import arms_of
 
 OVERRIDES = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
 RAW = {"data": {"task": "waves"}, "model": {"arch": "s4", "hidden_size": 8, "num_hidden_layers": 1}}
@@ -48,10 +50,10 @@ def test_runs_of_machines_that_share_nothing_are_put_together(toy_tasks, tmp_pat
         do(tmp_path / f"job{seed}", seeds=[seed], inits=["scratch"])
         shutil.copytree(tmp_path / f"job{seed}", tmp_path / "all", dirs_exist_ok=True)
     said = []
-    results = do(tmp_path / "all", seeds=[0, 1], inits=["scratch"], listener=lambda *words: said.append(words)).results
+    do(tmp_path / "all", seeds=[0, 1], inits=["scratch"], listener=lambda *words: said.append(words))
     assert not any(text for _, _, _, text in said)
-    values = [json.loads((tmp_path / f"job{seed}/results.json").read_text())["rows"][0]["values"] for seed in (0, 1)]
-    assert results["rows"][0]["values"] == values[0] + values[1]
+    values = [arms_of(tmp_path / name)[0]["values"] for name in ("job0", "job1", "all")]
+    assert values[2] == values[0] + values[1]
 
 
 @pytest.mark.parametrize("visible, found, jobs, gpus, names", [
@@ -128,8 +130,8 @@ def kill_a_worker():
 def test_a_worker_that_is_killed_costs_nothing_but_time(alone, tmp_path):
     together = compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(kill_a_worker), **LISTOPS)
     assert weights(tmp_path / "out") == weights(alone.output_dir)
-    for name in ("values", "validation_values", "steps", "flops"):
-        assert [row[name] for row in together.results["rows"]] == [row[name] for row in alone.results["rows"]]
+    one, two = (done.scores.drop(columns=["seconds", "folder"]) for done in (alone, together))
+    pd.testing.assert_frame_equal(one, two)
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ import pytest
 from hf_longseq.cli.main import main
 from hf_longseq.comparison import write
 from hf_longseq.comparison.copy_results import copy_results, portable
-from hf_longseq.comparison.dataframe import curves_of
 from hf_longseq.comparison.figures import Figure
+from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.write import write_report
 from hf_longseq.errors import HfLongSeqError
 from results_folders import fair, folder_of, row
@@ -40,7 +40,7 @@ def test_a_task_is_a_section_with_its_table_and_the_correction_stands_beside_the
         assert {line.count("&") for line in lines} == {len(columns) - 1}
     written = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [gain["verdict"] for gain in written["gains"]] == ["open", "shown"]
-    assert written["rows"][2]["values"] == HIGH and written["command"] == "hf-longseq report a b"
+    assert written["arms"][2]["values"] == HIGH and written["command"] == "hf-longseq report a b"
 
 
 def test_an_unfinished_comparison_has_a_report(tmp_path, figures):
@@ -94,28 +94,27 @@ def test_the_figures_are_drawn_and_the_page_stands_alone(tmp_path):
     pytest.importorskip("matplotlib")
     inits = {"scratch": 0.4, "spt-masked": 0.6, "spt-spans": 0.7}
     rows = [
-        row("hf:modernbert", init, (mean + share / 9, mean), fraction=share, train_examples=int(1000 * share))
+        row("hf:modernbert", init, (mean + share / 9, mean), fraction=share, labels=int(1000 * share))
         for init, mean in inits.items()
         for share in (1.0, 0.1)
     ]
     one = folder_of(tmp_path / "a", rows, failed=[{"run": "runs/x<y", "error": "the loss is nan & no number."}])
-    curve = {"steps": [10, 20], "metric": [[0.1, 0.4], [0.2, 0.5]], "pretrain_steps": 30}
-    (tmp_path / "a" / "curves.json").write_text(json.dumps({"hf-modernbert-spt-masked-f1": curve}))
+    curve = [f"runs/spt-masked-s{seed},{step},0.{step}" for seed in (0, 1) for step in (10, 20)]
+    (tmp_path / "a" / "curves.csv").write_text("\n".join(["run,step,value", *curve]))
     report = write_report([one], tmp_path / "out")
     drawn = [name for name in report.files if name.startswith("figures/")]
     assert drawn == ["figures/headline.png", "figures/labels-listops.png", "figures/curves-listops.png"]
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("<svg") == 3 and "runs/x&lt;y" in page and "nan &amp; no" in page
     assert not re.search(r'(src|href)="(?!#|data:)', page) and "@import" not in page and "url(http" not in page
-    assert "var(--spt-masked)" in page and "var(--gain)" in page and "prefers-color-scheme: dark" in page
-    assert 'data-label="gain"' in page
+    assert "<b>70.6 ± 0.8</b><br><small>" in page
 
 
 def test_names_of_results_are_only_shown(tmp_path):
     name = '$\\foo$ \\1 \\g<0>\n---\n```python\nx\n``` | <script>alert(1)</script> "\u202e \\end{tabular}'
-    rows = [row(name, "scratch"), row(name, f"spt-{name}", (0.9, 0.91, 0.92), grid={name: name})]
+    rows = [row(name, "scratch"), row(name, f"spt-{name}", (0.9, 0.91, 0.92), point=name)]
     failed = [{"run": name, "error": name}]
-    folder = folder_of(tmp_path / "a", rows, name, name, greater_is_better=True, command=name, failed=failed,
+    folder = folder_of(tmp_path / "a", rows, name, name, command=name, failed=failed,
                        environment={"cpu": name}, unfinished=[name])  # fmt: skip
     write_report([folder], tmp_path / "out", command=name)
     page, text, tables = ((tmp_path / "out" / f"report.{kind}").read_text() for kind in ("html", "md", "tex"))
@@ -126,25 +125,20 @@ def test_names_of_results_are_only_shown(tmp_path):
 
 def test_the_small_files_of_a_comparison_say_the_same_and_name_no_path_of_the_machine(tmp_path):
     out = tmp_path / "plan"
-    one = folder_of(
-        out,
-        [row(runs=[f"runs/s4-scratch-s{seed}" for seed in range(3)])],
-        failed=[{"run": "runs/x", "error": f"no {out}/runs/x/model and no /home/me/data.csv, see https://a.org/b/c."}],
-    )
-    for seed in range(3):
-        run = out / "runs" / f"s4-scratch-s{seed}"
-        run.mkdir(parents=True)
-        (run / "history.json").write_text(json.dumps([{"step": 5, "loss": 1}, {"step": 5, "eval_accuracy": 0.25}]))
-        (run / "model.safetensors").write_bytes(b"weights")
+    error = f"no {out}/runs/x/model and no /home/me/data.csv, see https://a.org/b/c."
+    one = folder_of(out, [row()], failed=[{"run": "runs/x", "error": error}])
+    (out / "curves.csv").write_text("run,step,value\nruns/scratch-s0,5,0.25\n")
+    (out / "runs" / "scratch-s0").mkdir(parents=True)
+    (out / "runs" / "scratch-s0" / "model.safetensors").write_bytes(b"weights")
     (out / "results.png").write_bytes(b"png")
     files = copy_results(one, tmp_path / "kept", name="short listops")
-    assert files == ["results.json", "curves.json", "results.png"]
+    assert files == ["results.json", "scores.csv", "curves.csv", "results.png"]
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == set(files)
     kept = json.loads((tmp_path / "kept" / "results.json").read_text())
     assert kept["failed"][0]["error"] == "no runs/x/model and no data.csv, see https://a.org/b/c."
-    assert kept["name"] == "short listops"
-    curves = json.loads((tmp_path / "kept" / "curves.json").read_text())
-    assert curves == curves_of(out, json.loads((out / "results.json").read_text()))
-    assert curves["s4-scratch"] == {"steps": [5], "metric": [[0.25]] * 3, "pretrain_steps": 0}
+    before, after = (read_results([str(folder)]) for folder in (out, tmp_path / "kept"))
+    assert set(after.scores["data"]) == {"short listops"} and list(after.curves["value"]) == [0.25]
+    assert list(before.scores["value"]) == list(after.scores["value"])
     copy_results(one, tmp_path / "kept")  # again
     with pytest.raises(HfLongSeqError, match="holds results of 'listops'"):
         copy_results(folder_of(tmp_path / "other", [row()], task="text"), tmp_path / "kept")

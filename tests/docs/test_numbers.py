@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 from hf_longseq import load_task
-from hf_longseq.comparison.dataframe import read_results
+from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.write import write_report
 
@@ -33,7 +33,7 @@ INTERVAL = re.compile(r"(\d+\.\d)(?:[^\d±]|95 %)*?(−?\d+\.\d) to (−?\d+\.\d
 def kept_results() -> set[str]:
     """All means and deviations in results/, as percentages and as plain numbers, with the digits that pages show."""
     found = set()
-    for _, row, _ in kept_arms():
+    for row, _ in kept_arms():
         for scale, digits in ((100, 1), (1, 2), (1, 3), (1, 4)):
             found.add(f"{scale * row['mean']:.{digits}f} ± {scale * row['std']:.{digits}f}")
     return found
@@ -50,7 +50,7 @@ def test_every_quoted_result_has_a_run(page):
     quoted = {f"{mean} ± {deviation}" for mean, deviation in QUOTED.findall(page.read_text(encoding="utf-8"))}
     assert quoted, f"{page} shows ± in a form that this test does not read"
     unknown = sorted(quoted - kept)
-    assert not unknown, f"{page.name} quotes {unknown}, which no results.json under results/ holds"
+    assert not unknown, f"{page.name} quotes {unknown}, which no scores under results/ give"
 
 
 def interval(seeds: list[int], a: np.ndarray, others: list[int], b: np.ndarray) -> tuple[str, str]:
@@ -60,19 +60,17 @@ def interval(seeds: list[int], a: np.ndarray, others: list[int], b: np.ndarray) 
     return f"{abs(a.mean() - b.mean()):.1f}", f"{bounds.low:.1f} to {bounds.high:.1f}".replace("-", "−")
 
 
-def kept_arms() -> list[tuple[dict, dict, np.ndarray]]:
-    """The comparison, the row and the percentages of every arm in results/."""
-    arms = []
-    for path in ROOT.glob("results/**/results.json"):
-        results = json.loads(path.read_text(encoding="utf-8"))
-        results["folder"] = path.parent.name
-        arms += [(results, row, 100 * np.array(row["values"])) for row in results["rows"]]
+@functools.cache
+def kept_arms() -> list[tuple[dict, np.ndarray]]:
+    """Every arm in results/, with its percentages."""
+    tables = [pd.read_csv(path).assign(folder=path.parent.name) for path in ROOT.glob("results/*/scores.csv")]
+    kept = pd.concat(tables).query("split == 'test' and chosen and not tuning")
     unkept = pd.read_csv(ROOT / "results/without_folder.csv").fillna({"folder": ""})
-    arm = ["folder", "task", "data", "architecture", "arm", "labels"]
-    for (folder, task, _, arch, init, _), one in unkept.groupby(arm, sort=False):
-        row = {"arch": arch, "init": init, "fraction": None, "seeds": one["seed"].tolist()}
+    arm, arms = ["folder", "task", "data", "architecture", "arm", "labels"], []
+    for key, one in pd.concat([kept, unkept]).groupby(arm, sort=False):
+        row = dict(zip(arm, key, strict=True)) | {"seeds": one["seed"].tolist()}
         row |= {"mean": one["value"].mean(), "std": one["value"].std()}
-        arms.append(({"task": task, "folder": folder}, row, 100 * one["value"].to_numpy()))
+        arms.append((row, 100 * one["value"].to_numpy()))
     return arms
 
 
@@ -82,17 +80,16 @@ def kept_differences() -> dict[tuple[str, str], set[tuple[str, str]]]:
     ("", "") those between the gains of any two over the equal steps of their comparison."""
     arms = kept_arms()
     gains = [
-        (results, row, values - partner)
-        for results, row, values in arms
-        for same, other, partner in arms
-        if same is results
-        and (row["init"][:3], other["init"]) == ("spt", "scratch-tied@steps")
-        and all(row[key] == other[key] for key in ("arch", "fraction"))
-    ]
+        (row, values - partner)
+        for row, values in arms
+        for other, partner in arms
+        if (row["arm"][:3], other["arm"]) == ("spt", "scratch-tied@steps") and row["folder"]
+        and all(row[key] == other[key] for key in ("folder", "architecture", "labels"))
+    ]  # fmt: skip
     found = collections.defaultdict(set)
     for several in (arms, gains):
-        for (one, row, a), (two, other, b) in itertools.permutations(several, 2):
-            if one["task"] == two["task"]:
+        for (row, a), (other, b) in itertools.permutations(several, 2):
+            if row["task"] == other["task"]:
                 scores = [f"{100 * arm['mean']:.1f} ± {100 * arm['std']:.1f}" for arm in (row, other)]
                 found[tuple(scores) if several is arms else ("", "")].add(interval(row["seeds"], a, other["seeds"], b))
     return found
@@ -118,13 +115,12 @@ def test_every_gain_in_a_table_is_that_of_the_arms_beside_it():
             assert (mean, f"{low} to {high}") in kept[arms], line
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("results/**/results.json")), ids=lambda path: path.parent.name)
-def test_results_are_consistent_and_name_no_place_of_a_machine(path):
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r'"/(?:home|root|tmp|work|Users)/', text)
-    for row in json.loads(text)["rows"]:
-        assert len(row["values"]) == len(row["seeds"])
-        assert abs(sum(row["values"]) / len(row["values"]) - row["mean"]) < 1e-9
+RECORDS = [path for path in ROOT.glob("results/*/*") if path.suffix in (".json", ".csv", ".yaml")]
+
+
+def test_results_name_no_place_of_a_machine():
+    for path in RECORDS:
+        assert not re.search(r"(?<![\w.:/~-])/(?:home|root|tmp|work|Users)/", path.read_text(encoding="utf-8")), path
 
 
 def test_the_report_is_that_of_the_kept_results(tmp_path, monkeypatch):
@@ -133,7 +129,7 @@ def test_the_report_is_that_of_the_kept_results(tmp_path, monkeypatch):
     monkeypatch.setattr("hf_longseq.comparison.write.report_figures", lambda *parts: {})
     write_report([Path("results")], tmp_path / "report")
     made, kept = (json.loads((folder / "report.json").read_text()) for folder in (tmp_path / "report", ROOT / REPORT))
-    for key in ("rows", "gains", "candidates", "failed"):
+    for key in ("arms", "gains", "failed"):
         assert made[key] == kept[key], f"run `bash scripts/report.sh`: {key} of results/report is out of date"
 
 
@@ -189,8 +185,8 @@ COMPARED = {
 def test_the_first_table_of_claims_has_every_data_set_that_was_compared():
     page = (ROOT / "docs/claims.md").read_text(encoding="utf-8").split("\n## ")[1]
     scores = collections.defaultdict(set)
-    for results, _, values in kept_arms():
-        scores[results["folder"]].add(f"{values.mean():.1f} ± {values.std(ddof=1):.1f}")
+    for row, values in kept_arms():
+        scores[row["folder"]].add(f"{values.mean():.1f} ± {values.std(ddof=1):.1f}")
     lines = [[cell.strip() for cell in line.split("|")[1:]] for line in page.splitlines() if "±" in line]
     name, named = "", []
     for data, _, _, *cells in lines:
@@ -199,14 +195,15 @@ def test_the_first_table_of_claims_has_every_data_set_that_was_compared():
         quoted = {f"{mean} ± {deviation}" for cell in cells for mean, deviation in QUOTED.findall(cell)}
         assert quoted <= set().union(*(scores[folder] for folder in COMPARED[name])), (data, quoted)
     assert set(named) == set(COMPARED)
-    tasks = {folder: results["task"] for results, _, _ in kept_arms() if (folder := results["folder"])}
+    tasks = {row["folder"]: row["task"] for row, _ in kept_arms() if row["folder"]}
     known = {folder for folders in COMPARED.values() for folder in folders}
     more = {folder for folder, task in tasks.items() if folder not in known}
     assert {tasks[folder] for folder in more} == {"gene-starts", "spoken-tones"}, "two data sets have more comparisons"
 
 
-def test_a_masked_base_is_worth_the_entropy_of_the_base_frequencies():
+def test_a_masked_base_is_worth_the_entropy_of_the_base_frequencies(tmp_path, monkeypatch):
     """What a masking loss on gene starts is judged by."""
+    monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path))
     inputs = np.array(load_task("gene-starts", length=128)[0]["train"]["input_ids"])
     shares = np.unique(inputs, return_counts=True)[1] / inputs.size
     assert f"{-(shares * np.log(shares)).sum():.3f}" == "1.353"

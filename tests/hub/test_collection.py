@@ -9,6 +9,8 @@ import yaml
 from huggingface_hub import HfApi
 
 from hf_longseq.cli.main import main
+from hf_longseq.comparison.scores import read_results
+from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.collection import publish_comparison
 from hub_server import Fault
@@ -41,15 +43,18 @@ def test_every_arms_best_goes_up_with_a_page_and_a_collection(online, comparison
     assert main(words) == 2
     assert "the collection 'Spoken tones' was not completed" in capsys.readouterr().err
     assert main(words) == 0
-    assert set(online.repos) == {("models", f"{PAGE}-s4-scratch"), ("models", f"{PAGE}-s4-spt"), ("datasets", PAGE)}
-    assert len(list(online.repo(f"{PAGE}-s4-spt").branches["main"].history())) == 3  # made, and published once
+    assert set(online.repos) == {
+        ("models", f"{PAGE}-s4-scratch"),
+        ("models", f"{PAGE}-s4-spt-masked"),
+        ("datasets", PAGE),
+    }
+    assert len(list(online.repo(f"{PAGE}-s4-spt-masked").branches["main"].history())) == 3  # made, and published once
 
-    results = json.loads((comparison / "results.json").read_text())
-    for row in results["rows"]:
-        best = row["runs"][row["validation_values"].index(max(row["validation_values"]))]
-        published = online.repo(f"{PAGE}-s4-{row['init']}").files["metrics.json"]
+    for row in arm_means(read_results([str(comparison)]).scores).to_dict("records"):
+        best = row["runs"][row["validations"].index(max(row["validations"]))]
+        published = online.repo(f"{PAGE}-s4-{row['arm']}").files["metrics.json"]
         seed = yaml.safe_load((comparison / best / "resolved.yaml").read_text())["run"]["seed"]
-        held = yaml.safe_load(online.repo(f"{PAGE}-s4-{row['init']}").files["resolved.yaml"])
+        held = yaml.safe_load(online.repo(f"{PAGE}-s4-{row['arm']}").files["resolved.yaml"])
         assert held["run"]["seed"] == seed and json.loads(published)["test"]["accuracy"] in row["values"]
 
     files = online.repo(PAGE, "datasets").files
@@ -57,18 +62,19 @@ def test_every_arms_best_goes_up_with_a_page_and_a_collection(online, comparison
     for picture in re.findall(r"\]\((figures/[^)]+)\)", page):
         assert files[picture] == (comparison / "report" / picture).read_bytes()
     assert "figures/headline.png" in page and "**test accuracy, %**" in page
-    assert f"(https://huggingface.co/{PAGE}-s4-spt)" in page and str(comparison) not in page
-    assert json.loads(files["results.json"])["rows"][0]["mean"] == results["rows"][0]["mean"]
+    assert f"(https://huggingface.co/{PAGE}-s4-spt-masked)" in page and str(comparison) not in page
+    assert files["scores.csv"] == (comparison / "scores.csv").read_bytes()
+    assert json.loads(files["results.json"])["metric"] == "accuracy"
     (found,) = online.collections.values()
-    assert [item["id"] for item in found["items"]] == [PAGE, f"{PAGE}-s4-scratch", f"{PAGE}-s4-spt"]
+    assert [item["id"] for item in found["items"]] == [PAGE, f"{PAGE}-s4-scratch", f"{PAGE}-s4-spt-masked"]
     assert found["items"][1]["note"]["text"].startswith("test accuracy 0.")
 
 
 def test_a_dry_run_keeps_the_folders_and_uploads_nothing(online, comparison, tmp_path):
     done = publish_comparison(comparison, PAGE, "Tones", dry_run=True, output_dir=tmp_path)
-    assert [one.repo_id for one in done] == [f"{PAGE}-s4-scratch", f"{PAGE}-s4-spt", PAGE]
+    assert [one.repo_id for one in done] == [f"{PAGE}-s4-scratch", f"{PAGE}-s4-spt-masked", PAGE]
     assert not online.requests and {path.name for path in tmp_path.iterdir()} == {
-        "page", "tones-s4-scratch", "tones-s4-spt",
+        "page", "tones-s4-scratch", "tones-s4-spt-masked",
     }  # fmt: skip
 
 
@@ -86,14 +92,15 @@ def test_a_page_takes_nothing_from_the_report_that_lies_in_the_folder(comparison
 
 @pytest.mark.parametrize("change, message", [
     ({"unfinished": ["runs/a"]}, "the comparison is unfinished"),
-    ({"rows": []}, "the comparison is unfinished"),
-    ({"rows": [{"arch": "s4"}]}, "do not fit together"),
+    ({"metric": "loss of nothing"}, "the comparison is unfinished"),
+    ({"metric": None}, "results.json has no metric"),
 ])  # fmt: skip
 def test_results_that_do_not_serve_are_refused(comparison, tmp_path, change, message):
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "report.md").write_text("")
     results = json.loads((comparison / "results.json").read_text())
     (tmp_path / "results.json").write_text(json.dumps({**results, **change}))
+    shutil.copy(comparison / "scores.csv", tmp_path)
     with pytest.raises(HfLongSeqError, match=message):
         publish_comparison(tmp_path, PAGE, "Tones", dry_run=True)
 

@@ -51,22 +51,28 @@ def test_a_damaged_run_is_one_sentence(runs, tmp_path, capsys, command, name, te
 
 @pytest.mark.parametrize(
     "content",
-    [
-        "{", "[]", "3", "{}", '{"rows": 3}', '{"task": "a", "metric": "b", "rows": [3]}',
-        '{"task": [], "metric": {}, "rows": [{}]}', '{"task": "a", "metric": "accuracy", "rows": [{"arch": "s4"}]}',
-        json.dumps({"task": "a", "metric": "accuracy", "rows": [row(values=["high", None, CONTROL])]}),
-    ],
-)  # fmt: skip
+    ["{", "[]", "3", "{}", '{"task": "a", "metric": {}, "greater_is_better": 3}', '{"task": [], "metric": "b"}'],
+)
 def test_damaged_results_are_one_sentence(tmp_path, capsys, content):
+    folder_of(tmp_path, [row()])
     (tmp_path / "results.json").write_text(content)
+    one_sentence(capsys, main(["report", str(tmp_path), "--output_dir", str(tmp_path / "report")]))
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"value": ["high", None, CONTROL]}, {"labels": CONTROL}, {"chosen": CONTROL}, {"pretrain_steps": "x"}]
+)
+def test_damaged_scores_are_one_sentence(tmp_path, capsys, change):
+    folder_of(tmp_path, [row() | change])
     one_sentence(capsys, main(["report", str(tmp_path), "--output_dir", str(tmp_path / "report")]))
     assert not (tmp_path / "report").exists()
 
 
 def report_saying(text: str, folder) -> dict[str, str]:
     """The pages of a report on results that say `text` wherever they may."""
-    rows = [row(f"s4@{text}", init, unit=text, note=text) for init in ("scratch", "spt-masked")]
-    folder_of(folder / "results", rows, task=text, metric=text, unit=text, name=text, greater_is_better=True)
+    rows = [row(f"s4@{text}", arm, point=text, protocol=text) for arm in ("scratch", "spt-masked")]
+    folder_of(folder / "results", rows, task=text, metric=text, unit=text, note=text)
     assert main(["report", str(folder / "results"), "--output_dir", str(folder / "report")]) == 0
     return {kind: (folder / "report" / f"report.{kind}").read_text() for kind in ("html", "md", "tex")}
 

@@ -13,6 +13,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.publish import build_folder, publish
 from hf_longseq.hub.records import read_run
 from hf_longseq.training.run_folder import started_from, weights_hash
+from results_folders import folder_of, row
 
 FENCE = "Fine.\n```\n\n```python\nopen({canary!r}, 'w').write('was run')\n```\n\n# More\n"
 TEXTS = [
@@ -100,13 +101,8 @@ def card_saying(text, run, folder):
     for path in files.values():
         change(path, **replaced(yaml.safe_load(path.read_text()), text))
     change(files["metrics.json"], test={"accuracy": 0.5, text: 0.25}, train_examples=64)
-    rows = [
-        {"arch": "s4", "init": text, "train_examples": count, "mean": 0.5, "std": 0.1, "seeds": [0, 1],
-         "pretrain_steps": text, "finetune_steps": text}
-        for count in (10, 64)
-    ]  # fmt: skip
-    results = {"task": "spoken-tones", "metric": text, "rows": rows}
-    (folder / "results.json").write_text(json.dumps(results))
+    rows = [row(arm=text, labels=count) for count in (10, 64)]
+    folder_of(folder, rows, task="spoken-tones", metric=text)
     (folder / "runs").mkdir()
     (folder / "plan.json").write_text(json.dumps({"runs": [{"name": "one", "arch": "s4"}]}))
     run = (folder / "run").rename(folder / "runs" / "one")
@@ -230,7 +226,7 @@ def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, undrawn, file
     [
         ("metrics.json", [], "do not fit together"),
         ("resolved.yaml", {"run": {"phase": "finetune"}}, "do not fit together"),
-        ("../results.json", {"task": "spoken-tones"}, "do not fit together"),
+        ("../results.json", {"task": "spoken-tones"}, "has no metric, greater_is_better"),
         ("config.json", [], "holds a model of type None"),
         ("config.json", {"architectures": ["S4ForSequenceClassification"], "model_type": []}, "a model of type"),
     ],

@@ -18,6 +18,7 @@ from hf_longseq.hub.model_card import comparable_rows, eval_results_file, head_o
 from hf_longseq.hub.publish import _open, build_folder, publish
 from hf_longseq.hub.records import is_local_path, read_run, refuse_secrets, without_paths
 from hf_longseq.hub.snippets import pipeline_tag, snippets
+from results_folders import folder_of, row
 from toy_models import make_config
 
 
@@ -70,10 +71,10 @@ def test_the_card_tells_the_whole_story(built):
 
 
 PLAN = [
-    {"arch": "s4", "init": init, "fraction": fraction, "train_examples": count, "mean": mean, "std": 0.01,
-     "seeds": [0, 1], "pretrain_steps": 0, "finetune_steps": 2}
-    for fraction, count, scores in ((0.1, 10, (0.3, 0.4)), (1.0, 100, (0.5, 0.75)))
-    for init, mean in zip(("scratch", "spt"), scores, strict=True)
+    {"architecture": "s4", "arm": arm, "labels": count, "mean": mean, "std": 0.01, "seeds": [0, 1],
+     "pretrain_steps": 0, "finetune_steps": 2, "pretrain_runs": []}
+    for count, scores in ((10, (0.3, 0.4)), (100, (0.5, 0.75)))
+    for arm, mean in zip(("scratch", "spt"), scores, strict=True)
 ]  # fmt: skip
 
 
@@ -81,8 +82,7 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     run = read_run(runs / "classifier")
     config = _open(run.folder, "run").config
     run = replace(run, metrics={**run.metrics, "train_examples": 100}, compared_by="accuracy", compared_as="s4")
-    other = {**PLAN[0], "arch": "dlr", "mean": None, "std": None}
-    text = card_of(replace(run, comparison=[*PLAN, other]), config)
+    text = card_of(replace(run, comparison=PLAN), config)
     assert "| s4, spt | 0 | 2 | 100 | 0, 1 | 75.0 ± 1.0 % |" in text and "| s4, scratch | 0 | 2 | 100 |" in text
     named = {**run.settings, "run": {**run.settings["run"], "init": "spt-masked"}}
     assert "after self-pretraining" in card_of(replace(run, settings=named), config)
@@ -111,11 +111,10 @@ def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs,
     names = {"s4-pretrain-s0": "pretrained", "s4-x-spt-s0": "classifier"}
     for name, source in {**names, "mine": "classifier"}.items():
         shutil.copytree(runs / source, tmp_path / "runs" / name)
-    first = {"pretrain_runs": ["runs/s4-pretrain-s0"], "train_examples": 64, "fraction": 0.5}
-    rows = [PLAN[0], PLAN[2] | {"train_examples": 64}, PLAN[1] | first]
-    results = {"task": "spoken-tones", "metric": "accuracy", "rows": rows}
+    first = {"pretrain_run": "runs/s4-pretrain-s0", "labels": 64}
+    rows = [row(labels=10), row(labels=64), row(arm="spt-masked", **first)]
+    folder_of(tmp_path, rows, task="spoken-tones")
     plan = {"runs": [{"name": name, "arch": "s4@x=1" if "x" in name else "s4"} for name in names]}
-    (tmp_path / "results.json").write_text(json.dumps(results))
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     classifier = read_run(tmp_path / "runs" / "s4-x-spt-s0")
     assert (classifier.compared_as, classifier.compared_by, len(classifier.comparison)) == ("s4@x=1", "accuracy", 3)
@@ -125,7 +124,7 @@ def test_a_run_in_the_folder_of_a_comparison_is_the_arm_that_the_plan_says(runs,
     shutil.rmtree(tmp_path / "runs" / "s4-x-spt-s0")
     assert read_run(tmp_path / "best").compared_as == "s4"
     pretrained = read_run(tmp_path / "runs" / "s4-pretrain-s0")
-    assert [row["init"] for row in comparable_rows(pretrained)] == ["scratch", "spt"]
+    assert [row["arm"] for row in comparable_rows(pretrained)] == ["scratch", "spt-masked"]
     text = card_of(pretrained, _open(pretrained.folder, "run").config)
     assert "The comparison that went on from this run, at" in text
     assert "of test accuracy over seeds" in text and "test loss" not in text

@@ -53,7 +53,7 @@ def run(argv: list[str], command: str = "compare") -> None:
         arguments |= {"overrides": overrides, "listener": bar}
         comparison = (compare if command == "compare" else spt)(options.recipe, options.output_dir, **arguments)
     print(f"\n{comparison.table()}\n")
-    print(f"results: {comparison.output_dir / 'results.json'}")
+    print(f"results: {comparison.output_dir / 'scores.csv'}")
     show_report(comparison.output_dir)
     if comparison.best is not None:
         built = json.loads((comparison.best / "config.json").read_text(encoding="utf-8"))["architectures"]

@@ -14,7 +14,7 @@ def run(argv: list[str]) -> None:
     """Write a report, or the small files of a comparison."""
     parser = Parser(
         prog="hf-longseq report",
-        description="Tables, learning curves and label-scarcity curves of comparisons, from their results.json.",
+        description="Tables, learning curves and label-scarcity curves of comparisons, from their scores.csv.",
     )
     parser.add_argument(
         "runs", nargs="+", metavar="RUNS",

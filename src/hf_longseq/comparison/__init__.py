@@ -3,7 +3,8 @@
 """Many runs: plan them, carry them out, collect their results, and write tables, figures and reports.
 
 Start reading at `execute.py` (`compare` and `spt`), then `plan.py` (which runs), `results.py` (from run folders to
-`results.json`), `dataframe.py` (results as tables of pandas) and `write.py` (the report).
+`scores.csv`), `scores.py` (all folders in one table), `statistics.py` (means, gains, verdicts) and `write.py` (the
+report).
 """
 
 from hf_longseq import import_on_demand

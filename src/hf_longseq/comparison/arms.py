@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 
 
 class ArmStyle(NamedTuple):
-    """How an arm looks: heading of a column, name in a legend, colour on light and dark paper, marker."""
+    """How an arm looks: heading of a column, name in a legend, colour, marker."""
 
     heading: str
     label: str
-    colours: tuple[str, str]
+    colour: str
     marker: str
 
 
 ARMS = {
-    "scratch": ArmStyle("scratch", "from scratch", ("#6e7781", "#a3adba"), "o"),
-    "scratch-tied": ArmStyle("equal budget", "from scratch, equal budget", ("#bf6a02", "#f0a44b"), "D"),
-    "spt-masked": ArmStyle("masked", "self-pretrained, masked", ("#0b63b8", "#5fb0ff"), "o"),
-    "spt-causal": ArmStyle("causal", "self-pretrained, causal", ("#8a3fb0", "#c893ec"), "^"),
+    "scratch": ArmStyle("scratch", "from scratch", "#6e7781", "o"),
+    "scratch-tied": ArmStyle("equal budget", "from scratch, equal budget", "#bf6a02", "D"),
+    "spt-masked": ArmStyle("masked", "self-pretrained, masked", "#0b63b8", "o"),
+    "spt-causal": ArmStyle("causal", "self-pretrained, causal", "#8a3fb0", "^"),
 }
-SPARE = ("#12806a", "#4fcbb0"), ("#8a6d00", "#d8b93c"), ("#4d6a8f", "#93b4dd"), ("#5b4a3f", "#c2a892")
-GAIN, LOSS = ("#1a7f37", "#56d364"), ("#b3261e", "#ff8a80")
+SPARE = "#12806a", "#8a6d00", "#4d6a8f", "#5b4a3f"
+GAIN, LOSS = "#1a7f37", "#b3261e"
 ARCHITECTURES = {"s4": "S4", "dlr": "DLR", "lru": "LRU", "s5": "S5", "mega": "MEGA", "cnn": "CNN"}
 
 
@@ -42,44 +42,45 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     return plain, {key: value for key, _, value in (word.partition("=") for word in settings)}
 
 
-def canonical(init: str, objective: str | None) -> str:
+def canonical(arm: str, objective: str | None) -> str:
     """The arm by its objective: `spt` with masked denoising is `spt-masked`, in short and long comparisons alike."""
-    plain, at, settings = init.partition("@")
-    return f"spt-{objective}{at}{settings}" if plain == "spt" and objective else init
+    plain, at, settings = arm.partition("@")
+    return f"spt-{objective}{at}{settings}" if plain == "spt" and objective else arm
 
 
-def from_scratch(init: str) -> bool:
+def from_scratch(arm: str) -> bool:
     """Whether an arm does without pretraining."""
-    return init.startswith("scratch")
+    return arm.startswith("scratch")
 
 
-def is_tied(init: str) -> bool:
+def is_tied(arm: str) -> bool:
     """Whether an arm from scratch has the budget of pretraining added, in whatever unit."""
-    return split_name(init)[0] == "scratch-tied"
+    return split_name(arm)[0] == "scratch-tied"
 
 
-def arm(init: str, among: Iterable[str] = ()) -> ArmStyle:
+def style(arm: str, among: Iterable[str] = ()) -> ArmStyle:
     """How an arm is named and drawn; unknown ones take a spare colour by their place among the others."""
-    plain, settings = split_name(init)
+    plain, settings = split_name(arm)
     words = settings_text(settings)
     if plain in ARMS:
-        known = ARMS[plain]
-        return known._replace(label=f"{known.label}, {words}") if words else known
-    others = sorted({name for name in map(lambda one: split_name(one)[0], among) if name not in ARMS} | {plain})
-    name = plain.removeprefix("spt-").replace("-", " ")
-    place = others.index(plain) % len(SPARE)
-    label = name if from_scratch(plain) else f"self-pretrained, {name}".removesuffix(", spt")
-    return ArmStyle(name, f"{label}, {words}" if words else label, SPARE[place], "sPXv"[place])
+        look = ARMS[plain]
+    else:
+        others = sorted({name for name in map(lambda one: split_name(one)[0], among) if name not in ARMS} | {plain})
+        name = plain.removeprefix("spt-").replace("-", " ")
+        label = name if from_scratch(plain) else f"self-pretrained, {name}".removesuffix(", spt")
+        place = others.index(plain) % len(SPARE)
+        look = ArmStyle(name, label, SPARE[place], "sPXv"[place])
+    return look._replace(label=f"{look.label}, {words}") if words else look
 
 
-def arch_label(arch: str) -> str:
+def arch_label(architecture: str) -> str:
     """An architecture as people say it.
 
     Example:
         >>> arch_label("transformer@position_embedding=sinusoidal")
         'transformer, sinusoidal'
     """
-    plain, settings = split_name(arch)
+    plain, settings = split_name(architecture)
     words = settings_text(settings)
     plain = ARCHITECTURES.get(plain, plain.removeprefix("hf:"))
     return f"{plain}, {words}" if words else plain
@@ -99,9 +100,19 @@ def settings_text(settings: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def rank(name: str) -> tuple:
+def point_text(point: str) -> str:
+    """A grid point in words.
+
+    Example:
+        >>> point_text("lr=0.002 pretrain.learning_rate=0.004")
+        'lr 0.002, pretrain.learning rate 0.004'
+    """
+    return settings_text({key: value for key, _, value in (word.partition("=") for word in point.split())})
+
+
+def rank(arm: str) -> tuple:
     """Sorts arms: scratch, equal budget, masked, causal, others; variants after them, small numbers first."""
-    plain, _, settings = name.partition("@")
+    plain, _, settings = arm.partition("@")
     order = list(ARMS)
     numbers = re.sub(r"\d+", lambda found: found[0].zfill(9), settings)
     return (order.index(plain) if plain in order else len(order), plain, numbers)

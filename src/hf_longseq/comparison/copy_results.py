@@ -1,11 +1,10 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The small files of a comparison, fit to be committed: results, curves, settings and pictures.
+"""The small files of a comparison, fit to be committed: scores, curves, settings and pictures.
 
 A report of such a folder says the same as one of the comparison itself.
 """
 
-import json
 import os
 import re
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from hf_longseq.comparison.dataframe import CURVES, curves_of, find_folders, read_results, results_of
-from hf_longseq.comparison.results import RESULTS
+from hf_longseq.comparison.results import CURVES, RESULTS, SCORES
+from hf_longseq.comparison.scores import files_of, find_folders, read_results
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.run_folder import RESOLVED, read_json, read_yaml, refuse_links, write_whole
 
@@ -28,29 +27,25 @@ def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: 
     Args:
         source: Output folder of `compare` or `spt`.
         folder: A new folder, or one that holds an earlier copy of results of the same task.
-        name: Name of the results in reports; by default the task.
+        name: Name of the data in reports; by default the task.
     """
     source, folder = Path(source), Path(folder)
     if find_folders(source) != [source]:
         raise HfLongSeqError(f"{source} holds several results folders: name one of them.")
-    (row,) = read_results([str(source)]).folders.to_dict("records")  # says what is wrong with it
-    results = results_of(source)
-    results |= {"name": name or row["name"]} if (name or row["name"]) != row["task"] else {}
-    results |= {"command": row["command"]} if row["command"] else {}
-    curves = read_json(source / CURVES) if (source / CURVES).is_file() else curves_of(source, results)
-    files = {RESULTS: (json.dumps(portable(results, source), indent=1, ensure_ascii=False) + "\n").encode()}
-    if curves:
-        lines = ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in curves.items())
-        files[CURVES] = f"{{\n{lines}\n}}\n".encode()
+    command = read_results([str(source)]).folders["command"].item()  # says what is wrong with it
+    refuse_links(source, "*.png")
+    found = files_of(source)
+    _check_target(folder, source, found.results["task"])
+    results = portable({**found.results, **({"command": command} if command else {})}, source)
+    found.scores["data"] = name or found.scores["data"]
+    found._replace(results=results).write(folder)
+    pictures = {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
     if (source / RESOLVED).is_file():
         settings = portable(read_yaml(source / RESOLVED), source)
-        files[RESOLVED] = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
-    refuse_links(source, "*.png")
-    files |= {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
-    _check_target(folder, source, row["task"])
-    for file, content in files.items():
+        pictures[RESOLVED] = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
+    for file, content in pictures.items():
         write_whole(folder / file, content)
-    return list(files)
+    return [RESULTS, SCORES, CURVES, *pictures]
 
 
 def _check_target(folder: Path, source: Path, task: str) -> None:
@@ -61,7 +56,7 @@ def _check_target(folder: Path, source: Path, task: str) -> None:
         raise HfLongSeqError(f"{folder} holds the results themselves: name another folder.")
     if not folder.exists() or not any(folder.iterdir()):
         return
-    held = results_of(folder)["task"] if (folder / RESULTS).is_file() else None
+    held = read_json(folder / RESULTS)["task"] if (folder / RESULTS).is_file() else None
     if held != task or (folder / "runs").exists():
         what = f"results of {held!r}" if held and held != task else "files that are no copy of results"
         raise HfLongSeqError(f"{folder} holds {what}: choose another folder for those of {task!r}.")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import pandas as pd
 
 from hf_longseq.comparison import settings
 from hf_longseq.comparison.grid import parse_grid
@@ -30,11 +31,11 @@ from hf_longseq.comparison.one_run import Task
 from hf_longseq.comparison.plan import Axes, Choices, Planner, Run, check_settings
 from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
+from hf_longseq.comparison.scores import read_results, reported
 from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.workers import Cluster, Here, Processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe, joint_settings
@@ -58,6 +59,11 @@ class Comparison:
     def table(self) -> str:
         """The results as text: every architecture and number of labels, with the gain of self-pretraining."""
         return results_text(self.output_dir)
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The lines of `scores.csv` that hold the comparison's metric, as `scores.read_results` gives them."""
+        return read_results([str(self.output_dir)]).scores
 
 
 def compare(
@@ -228,7 +234,7 @@ class PlanWork:
             if stage == "tune":
                 choices = self._found().choices()
         self._do("score", [self.runs[name] for name in self._found().unscored()])
-        return collect(self.output_dir, write=True)
+        return collect(self.output_dir, write=True).results
 
     def _found(self) -> PlanResults:
         return PlanResults(self.output_dir, [run.record() for run in self.runs.values()], self.spec.metric)
@@ -276,14 +282,11 @@ class PlanWork:
 
 def keep_best(output_dir: Path) -> Path | None:
     """Copy the reported self-pretrained classifier with the best validation metric to `best`; without one, none."""
-    results = run_folder.read_json(output_dir / RESULTS)
-    sign = 1 if greater_is_better(results["metric"]) else -1
-    rows = [row for row in results["rows"] if pretrains(row["init"])]
-    scores = {
-        run: sign * score for row in rows for run, score in zip(row["runs"], row["validation_values"], strict=True)
-    }
-    if not scores:
+    runs = reported(read_results([str(output_dir)]).scores)
+    runs = runs[runs["arm"].map(pretrains)]
+    if not len(runs):
         return None
-    source = output_dir / max(scores, key=lambda run: scores[run])
+    best = runs["validation"].idxmax() if runs["greater_is_better"].all() else runs["validation"].idxmin()
+    source = output_dir / runs.loc[best, "run"]
     run_folder.replace_folder(output_dir / BEST, lambda fresh: shutil.copytree(source, fresh, dirs_exist_ok=True))
     return output_dir / BEST

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pictures of comparisons (needs matplotlib): gains, scores over the number of labels, learning curves.
 
-Each is drawn once and kept as PNG on white and as SVG, in which colours are variables of the page: light or dark.
+Each is drawn once and kept as PNG and as SVG, for the page.
 """
 
 import io
@@ -14,20 +14,13 @@ from typing import NamedTuple
 import pandas as pd
 from markupsafe import Markup
 
-from hf_longseq.comparison.arms import ARMS, GAIN, LOSS, SPARE, arch_label, arm, from_scratch, rank, split_name
-from hf_longseq.comparison.dataframe import Results
+from hf_longseq.comparison.arms import GAIN, LOSS, arch_label, from_scratch, rank, split_name, style
 from hf_longseq.comparison.plan import slug
+from hf_longseq.comparison.scores import Results
 from hf_longseq.comparison.tables import Row, colour_of, labels_text, metric_text, number
-from hf_longseq.escaping import html
 from hf_longseq.metrics import PERCENT
 
 INK, FAINT, RULE, PAPER = "#1f2328", "#656d76", "#dfe3e8", "#ffffff"
-# CSS variables of the page: value on light and on dark paper
-PALETTE = {
-    "ink": (INK, "#e6e9ee"), "faint": (FAINT, "#9aa4b2"), "rule": (RULE, "#30363f"), "paper": (PAPER, "#15191f"),
-    "gain": GAIN, "loss": LOSS, **{name: look.colours for name, look in ARMS.items()},
-    **{f"spare-{place}": colours for place, colours in enumerate(SPARE)},
-}  # fmt: skip
 STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.5, "svg.fonttype": "none",
     "text.parse_math": False, "axes.edgecolor": RULE, "axes.linewidth": 0.8, "axes.labelcolor": FAINT,
@@ -54,9 +47,8 @@ class Figure(NamedTuple):
 def report_figures(results: Results, means: pd.DataFrame, rows: Sequence[Row]) -> dict[str, list[Figure]]:
     """The headline under "", and each name's figures: scores over labels, learning curves."""
     found = {"": [headline(rows)]}
-    for name in dict.fromkeys(means["name"]):
-        curves = results.curves[results.curves["name"] == name] if len(results.curves) else results.curves
-        mine = means[means["name"] == name]
+    for name in dict.fromkeys(means["data"]):
+        curves, mine = results.curves[results.curves["data"] == name], means[means["data"] == name]
         found[name] = [label_curves(mine), learning_curves(curves, mine)]
     return {name: [figure for figure in figures if figure] for name, figures in found.items()}
 
@@ -76,7 +68,9 @@ def headline(rows: Sequence[Row]) -> Figure | None:
 def most_telling(rows: Sequence[Row]) -> list[Row]:
     """At most 12 rows, in their order: those with equal budget first, then one per data (a name up to its comma) and
     architecture, variants of these last, fewest labels first."""
-    order = pd.DataFrame([(row.name.split(",")[0], row.arch, row.gain is None, row.over_tied is None) for row in rows])
+    order = pd.DataFrame(
+        [(row.data.split(",")[0], row.architecture, row.gain is None, row.over_tied is None) for row in rows]
+    )
     order["within"] = order.groupby([0, 1]).cumcount()
     order["variant"] = order[1].str.contains("@")
     chosen = order.sort_values([2, 3, "within", "variant"], kind="stable").index[:MOST_ROWS]
@@ -87,21 +81,21 @@ def _headline(rows: Sequence[Row]):
     panels: dict[str, list[Row]] = {}
     for row in rows:
         panels.setdefault(metric_text(next(iter(row.arms.values()))), []).append(row)
-    heights = [1.6 * len(members) + len({row.name for row in members}) + 2.5 for members in panels.values()]
+    heights = [1.6 * len(members) + len({row.data for row in members}) + 2.5 for members in panels.values()]
     figure = _canvas(4.8, 0.23 * sum(heights) + 0.6)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
-    inits = sorted({split_name(one["init"])[0] for row in rows for one in row.arms.values()}, key=rank)
+    arms = sorted({split_name(one["arm"])[0] for row in rows for one in row.arms.values()}, key=rank)
     for axis, (text, members) in zip(axes, panels.items(), strict=True):
         place, name = 0.0, None
         for row in members:
             what = ", ".join(filter(None, (labels_text(row.labels), row.variant)))
-            words = [(arch_label(row.arch), INK), (what, FAINT)]
-            if row.name != name:
-                name, place = row.name, place - 0.3
+            words = [(arch_label(row.architecture), INK), (what, FAINT)]
+            if row.data != name:
+                name, place = row.data, place - 0.3
                 _words(axis, 0, place, [(name, INK)], weight="bold")
                 place -= 1.0
             _words(axis, 0, place, words)
-            _headline_row(axis, row, place - 0.75, inits)
+            _headline_row(axis, row, place - 0.75, arms)
             place -= 1.65
         axis.set_yticks([])
         axis.set_ylim(place + 0.3, 0.6)
@@ -110,7 +104,7 @@ def _headline(rows: Sequence[Row]):
         for x, heading in zip(COLUMNS, ("over\nscratch", "over equal\nbudget"), strict=True):
             axis.annotate(heading, (x, 0.2), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=FAINT,
                           fontsize=8.5)  # fmt: skip
-    _legend(figure, inits, lines=False)
+    _legend(figure, arms, lines=False)
     return figure
 
 
@@ -124,33 +118,33 @@ def _words(axis, x: float, place: float, words: Sequence[tuple[str, str]], **sty
                            color=colour, fontsize=8.5, bbox=box)  # fmt: skip
 
 
-def _headline_row(axis, row: Row, place: float, inits: Sequence[str]) -> None:
+def _headline_row(axis, row: Row, place: float, arms: Sequence[str]) -> None:
     factor = _factor(next(iter(row.arms.values())))
     for one in row.arms.values():
-        look = arm(one["init"], inits)
-        hollow = from_scratch(one["init"])
-        axis.scatter([factor * value for value in one["values"]], [place] * one["n"], s=7, color=look.colours[0],
+        look = style(one["arm"], arms)
+        hollow = from_scratch(one["arm"])
+        axis.scatter([factor * value for value in one["values"]], [place] * one["n"], s=7, color=look.colour,
                      alpha=0.45, linewidths=0, zorder=3)  # fmt: skip
-        axis.plot(factor * one["mean"], place, look.marker, ms=6.5, color=look.colours[0], zorder=4 if hollow else 5,
-                  mfc=PAPER if hollow else look.colours[0], mew=1.6 if hollow else 0)  # fmt: skip
+        axis.plot(factor * one["mean"], place, look.marker, ms=6.5, color=look.colour, zorder=4 if hollow else 5,
+                  mfc=PAPER if hollow else look.colour, mew=1.6 if hollow else 0)  # fmt: skip
     for x, gain in zip(COLUMNS, (row.over_scratch, row.over_tied), strict=True):
         kind = colour_of(gain)
         axis.annotate(
             "–" if gain is None else number(gain, "value", True), (x, place), xycoords=("axes fraction", "data"),
             ha="right", va="center", weight="bold" if kind else "normal",
-            color={"gain": GAIN[0], "loss": LOSS[0]}.get(kind, FAINT),
+            color={"gain": GAIN, "loss": LOSS}.get(kind, FAINT),
         )  # fmt: skip
 
 
 def label_curves(means: pd.DataFrame) -> Figure | None:
     """Scores over the number of labels, a panel per architecture; None where there is only one number."""
-    means = _by_protocol(means[means.groupby("arch")["labels"].transform("nunique") > 1])
+    means = _by_protocol(means[means.groupby("architecture")["labels"].transform("nunique") > 1])
     if not len(means):
         return None
-    name, text = means["name"].iloc[0], metric_text(means.iloc[0])
+    name, text = means["data"].iloc[0], metric_text(means.iloc[0])
     panels = {
-        arch_label(arch): {init: line.set_index("labels") for init, line in panel.groupby("init", sort=False)}
-        for arch, panel in means.groupby("arch", sort=False)
+        arch_label(architecture): {arm: line.set_index("labels") for arm, line in panel.groupby("arm", sort=False)}
+        for architecture, panel in means.groupby("architecture", sort=False)
     }
 
     def finish(axis, lines: dict[str, pd.DataFrame]) -> None:
@@ -168,17 +162,18 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
     """Validation scores over the labelled steps, with pretraining before step 0; None without curves."""
     if not len(curves):
         return None
-    name, text = means["name"].iloc[0], metric_text(means.iloc[0]).replace("test", "validation", 1)
-    places = {arch: place for place, arch in enumerate(means["arch"].unique())}
+    name, text = means["data"].iloc[0], metric_text(means.iloc[0]).replace("test", "validation", 1)
+    places = {arch: place for place, arch in enumerate(means["architecture"].unique())}
     curves = _by_protocol(curves).sort_values(
-        ["arch", "labels"], kind="stable", key=lambda column: column.map(places) if column.name == "arch" else column
-    )
+        ["architecture", "labels"], kind="stable",
+        key=lambda column: column.map(places) if column.name == "architecture" else column,
+    )  # fmt: skip
     panels, before = {}, {}
-    for (arch, labels), panel in curves.groupby(["arch", "labels"], dropna=False, sort=False):
-        title = f"{arch_label(arch)}, {labels_text(labels)}".removesuffix(", ")
+    for (architecture, labels), panel in curves.groupby(["architecture", "labels"], dropna=False, sort=False):
+        title = f"{arch_label(architecture)}, {labels_text(labels)}".removesuffix(", ")
         panels[title] = {
-            init: line.groupby("step")["value"].agg(mean="mean", low="min", high="max")
-            for init, line in panel.groupby("init", sort=False)
+            arm: line.groupby("step")["value"].agg(mean="mean", low="min", high="max")
+            for arm, line in panel.groupby("arm", sort=False)
         }
         before[title] = panel["pretrain_steps"].max()
 
@@ -191,7 +186,7 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
         axis.minorticks_off()
         if steps := before[axis.get_title(loc="left")]:
             # a legend without lines: it finds the place that the curves leave free
-            axis.legend([], [], title=f"self-pretrained: after {steps:,} steps", loc="best", frameon=False,
+            axis.legend([], [], title=f"self-pretrained: after {steps:,.0f} steps", loc="best", frameon=False,
                         title_fontsize=8)  # fmt: skip
 
     caption = (
@@ -222,60 +217,59 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: 
     high = math.ceil(len(panels) / wide)
     figure = _canvas(3.1 * wide + (1.2 if wide == 1 else 0), 2.2 * high + 0.7)
     axes = figure.subplots(high, wide, squeeze=False, sharex=True, sharey=True)
-    inits = sorted({init for lines in panels.values() for init in lines}, key=rank)
+    arms = sorted({arm for lines in panels.values() for arm in lines}, key=rank)
     for axis, (title, lines) in zip(axes.ravel(), panels.items(), strict=False):
         axis.set_title(title)
         axis.tick_params(labelbottom=True)
         axis.set_xlabel(x)
-        for init, line in lines.items():
-            look, place = arm(init, inits), inits.index(init)
-            style = {"color": look.colours[0], "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
-            style["linestyle"] = line_style(init, inits)
+        for arm, line in lines.items():
+            look, place = style(arm, arms), arms.index(arm)
+            drawn = {"color": look.colour, "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
+            drawn["linestyle"] = line_style(arm, arms)
             mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
             if band:
-                axis.plot(line.index, mean, **style)
-                axis.fill_between(line.index, low, top, color=look.colours[0], alpha=0.14, linewidth=0)
+                axis.plot(line.index, mean, **drawn)
+                axis.fill_between(line.index, low, top, color=look.colour, alpha=0.14, linewidth=0)
             else:  # arms stand beside each other, so that none hides another one's interval
-                beside = line.index * 1.05 ** (place - len(inits) / 2)
-                axis.errorbar(beside, mean, [(mean - low).fillna(0), (top - mean).fillna(0)], elinewidth=1, **style)
+                beside = line.index * 1.05 ** (place - len(arms) / 2)
+                axis.errorbar(beside, mean, [(mean - low).fillna(0), (top - mean).fillna(0)], elinewidth=1, **drawn)
         finish(axis, lines)
     for axis in axes.ravel()[len(panels) :]:
         axis.remove()
     for row in axes:
         row[0].set_ylabel(y)
-    _legend(figure, inits)
+    _legend(figure, arms)
     return figure
 
 
 def _by_protocol(frame: pd.DataFrame) -> pd.DataFrame:
     """Arms that were pretrained under several protocols, as variants of their own."""
-    several = frame.groupby("init")["protocol"].transform("nunique") > 1
-    return frame.assign(init=frame["init"].where(~several, frame["init"] + "@protocol=" + frame["protocol"]))
+    several = frame.groupby("arm")["protocol"].transform("nunique") > 1
+    return frame.assign(arm=frame["arm"].where(~several, frame["arm"] + "@protocol=" + frame["protocol"]))
 
 
 def _factor(row: pd.Series) -> float:
     return 100.0 if row["metric"] in PERCENT else 1.0
 
 
-def _legend(figure, inits: Sequence[str], lines: bool = True) -> None:
+def _legend(figure, arms: Sequence[str], lines: bool = True) -> None:
     from matplotlib.lines import Line2D
 
     handles = []
-    for init in inits:
-        look = arm(init, inits)
-        hollow = from_scratch(init) and not lines
+    for arm in arms:
+        look, hollow = style(arm, arms), from_scratch(arm) and not lines
         handles.append(
-            Line2D([], [], color=look.colours[0], marker=look.marker,
-                   linestyle=line_style(init, inits) if lines else "none",
-                   mfc=PAPER if hollow else look.colours[0], mew=1.6 if hollow else 0, ms=4 if lines else 6.5)
+            Line2D([], [], color=look.colour, marker=look.marker,
+                   linestyle=line_style(arm, arms) if lines else "none",
+                   mfc=PAPER if hollow else look.colour, mew=1.6 if hollow else 0, ms=4 if lines else 6.5)
         )  # fmt: skip
-    figure.legend(handles, [arm(init, inits).label for init in inits], loc="outside upper left", ncols=2,
+    figure.legend(handles, [style(arm, arms).label for arm in arms], loc="outside upper left", ncols=2,
                   handlelength=3 if lines else 2)  # fmt: skip
 
 
-def line_style(init: str, inits: Sequence[str]) -> str:
+def line_style(arm: str, arms: Sequence[str]) -> str:
     """How the line of an arm is drawn: variants of one colour differ in their dashes."""
-    return ["-", "--", ":", "-."][list(inits).index(init) % 4] if "@" in init else "-"
+    return ["-", "--", ":", "-."][list(arms).index(arm) % 4] if "@" in arm else "-"
 
 
 def _figure(name: str, caption: str, draw_one: Callable) -> Figure:
@@ -289,21 +283,5 @@ def _figure(name: str, caption: str, draw_one: Callable) -> Figure:
         figure.savefig(page, format="svg", bbox_inches="tight", pad_inches=0.05, metadata=nothing)
         figure.savefig(picture, format="png", dpi=150, bbox_inches="tight", pad_inches=0.15, facecolor=PAPER,
                        metadata={"Software": None})  # fmt: skip
-    return Figure(name, caption, _inline_svg(page.getvalue(), caption), picture.getvalue())
-
-
-def _inline_svg(text: str, words: str) -> Markup:
-    """An SVG that can stand in a page: no header, no fixed size, colours and font of the page."""
-    text = text[text.index("<svg") :]
-    found = re.search(r'width="([\d.]+)pt" height="[\d.]+pt" viewBox="([^"]+)"', text)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{found[2]}" '
-        f'style="max-width:{float(found[1]) * 1.6:.0f}px" role="img" aria-label="{html(words)}">'
-    )
-    text = re.sub(r"<svg[^>]*>", lambda _: head, text, count=1)
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\n?", "", text, flags=re.S)
-    text = re.sub(r'<g id="[^"]+"/>', "", text)
-    text = re.sub(r'<g id="[^"]+">', "<g>", text)
-    for name, (light, _) in PALETTE.items():
-        text = text.replace(light, f"var(--{name})")
-    return Markup(re.sub(r"\n\s*", "\n", text).strip())
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\n?", "", page.getvalue(), flags=re.S)
+    return Figure(name, caption, Markup(svg[svg.index("<svg") :]), picture.getvalue())

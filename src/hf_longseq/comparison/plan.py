@@ -85,7 +85,7 @@ class Run:
     """One run of the plan, with the settings it is made with.
 
     `fraction` is None where the plan has no fractions, and in pretraining that all fractions share. The fields from
-    `tuning` on are described with the rows of `results.json`.
+    `tuning` on are described with the columns of `scores.csv`.
     """
 
     name: str

@@ -1,27 +1,41 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""From the run folders of a comparison to its `results.json`: the chosen settings, budgets, convergence, failures.
+"""From the run folders of a comparison to its table of scores: the chosen settings, budgets, convergence, failures.
 
-Reads only what the runs left on disk, so it works while a comparison is under way, and on one that was killed. Every
-field is described in `docs/comparing.md`.
+Reads only what the runs left on disk (`plan.json`; of every run `metrics.json`, `history.json`, `data.json` and
+`environment.json`), so it works while a comparison is under way, and on one that was killed. The columns of
+`scores.csv` are described in `docs/comparing.md`.
 """
 
 import math
 import os
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pandas as pd
+
+from hf_longseq.comparison.arms import canonical
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
 
 PLAN = "plan.json"
-RESULTS = "results.json"
+RESULTS, SCORES, CURVES = "results.json", "scores.csv", "curves.csv"
 FAILED = "failed.json"
 RUNS = "runs"
 LOW_LOSS = 0.01
+# a line of `scores.csv` is one metric of one run on one split
+COLUMNS = [
+    "task", "data", "architecture", "arm", "fraction", "labels", "inputs", "protocol", "point", "seed", "subset_seed",
+    "tuning", "chosen", "added_after_test", "split", "metric", "value", "examples", "pretrain_steps", "finetune_steps",
+    "pretrain_epochs", "finetune_epochs", "pretrain_flops", "finetune_flops", "seconds", "parameters", "evaluations",
+    "converged", "pretrain_loss", "scratch", "scratch_tied", "run", "pretrain_run",
+]  # fmt: skip
+# what tells the runs of a comparison apart
+RUN = ["architecture", "arm", "fraction", "labels", "protocol", "point", "seed", "tuning"]
+CURVE_COLUMNS = ["run", "step", "value"]
 # Standard error of a metric over n examples, from its value. Of the errors for normal residuals, of R2 to first order.
 STANDARD_ERRORS = {
     "accuracy": lambda value, n: math.sqrt(max(value * (1 - value), 0.0) / n),
@@ -34,35 +48,66 @@ STANDARD_ERRORS = {
 Record = dict[str, Any]
 
 
-def collect(output_dir: str | os.PathLike, *, write: bool = False) -> dict[str, Any]:
+class Collected(NamedTuple):
+    """The three files of a finished comparison: `scores.csv`, `curves.csv` and `results.json`."""
+
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    results: Record
+
+    def write(self, folder: Path) -> None:
+        """Write them, `results.json` as the last: it says that the comparison has ended."""
+        for name, table in ((SCORES, self.scores), (CURVES, self.curves)):
+            text = table.convert_dtypes().to_csv(index=False, lineterminator="\n")  # whole numbers without a point
+            run_folder.write_whole(folder / name, text)
+        run_folder.write_json(folder / RESULTS, self.results)
+
+
+def collect(output_dir: str | os.PathLike, *, write: bool = False) -> Collected:
     """Gather the results of a comparison from its run folders.
 
     Args:
         output_dir: Folder of `compare` or `spt`, finished or not.
-        write: Also write them to `results.json`.
+        write: Also write them to `scores.csv`, `curves.csv` and `results.json`.
 
-    Returns:
-        The content of `results.json`, described above. A row appears once a run of it has a test score.
+    Raises:
+        HfLongSeqError: If the folder holds no plan.
     """
     output_dir = Path(output_dir)
     if not (output_dir / PLAN).is_file():
         raise HfLongSeqError(f"{output_dir} holds no {PLAN}: give the output_dir of a comparison.")
     plan = run_folder.read_json(output_dir / PLAN)
     found = PlanResults(output_dir, plan["runs"], plan["metric"])
+    names = {"task": plan["task"], "data": plan["task"]}
+    scores = pd.DataFrame([names | line for line in found.lines()], columns=COLUMNS)
+    if (output_dir / SCORES).is_file():
+        scores["added_after_test"] = added_after_test(scores, pd.read_csv(output_dir / SCORES))
+    units = (metrics["unit"] for metrics in found.metrics.values() if metrics and "unit" in metrics)
     results = {
         "task": plan["task"],
         "metric": plan["metric"],
-        "unit": next((metrics["unit"] for metrics in found.metrics.values() if metrics and "unit" in metrics), None),
+        "greater_is_better": greater_is_better(plan["metric"]),
+        "unit": next(units, None),
         "note": found.note(),
-        "rows": [row for group in found.groups() if (row := found.row(group))],
-        "candidates": [candidate for group in found.groups() for candidate in found.candidates(group)],
         "failed": found.failures(),
         "unfinished": [f"{RUNS}/{name}" for name in found.unfinished()],
         "environment": found.environment(),
     }
+    collected = Collected(scores, pd.DataFrame(found.curve_points(), columns=CURVE_COLUMNS), results)
     if write:
-        run_folder.write_json(output_dir / RESULTS, results)
-    return results
+        collected.write(output_dir)
+    return collected
+
+
+def added_after_test(scores: pd.DataFrame, earlier: pd.DataFrame) -> pd.Series:
+    """Whether a run's seed joined an arm whose test scores an earlier table holds."""
+    arm = ["architecture", "arm", "labels"]
+    seen = earlier[(earlier["split"] == "test") & earlier["chosen"]]
+    known = seen.drop_duplicates([*arm, "seed"])[[*arm, "seed", "added_after_test"]]
+    joined = scores[[*arm, "seed"]].merge(known, "left", [*arm, "seed"], indicator="known")
+    read = scores[arm].merge(seen[arm].drop_duplicates(), "left", arm, indicator="read")["read"] == "both"
+    new = read & (joined["known"] != "both") & ~scores["tuning"]
+    return new | joined["added_after_test"].eq(True)
 
 
 class PlanResults:
@@ -152,101 +197,63 @@ class PlanResults:
             for name, run in self.runs.items() if self.errors[name]
         ]  # fmt: skip
 
-    def candidates(self, group: list[Record]) -> list[Record]:
-        best = self.best_point(group)
-        candidates = []
-        for runs in self.points(group):
-            values = self.validation(runs)
-            candidates.append(
-                {
-                    **{name: runs[0][name] for name in ("arch", "init", "fraction", "grid")},
-                    "seeds": [run["seed"] for run in runs if self.metrics[run["name"]]],
-                    "validation_values": values,
-                    "validation_mean": statistics.fmean(values) if values else None,
-                    "selected": bool(values) and runs == best,
-                }
-            )
-        return candidates
+    def lines(self) -> Iterator[Record]:
+        """A line per finished run, split and metric."""
+        for group in self.groups():
+            grid = self.best_point(group)[0]["grid"]
+            for run in group:
+                if metrics := self.metrics[run["name"]]:
+                    row = self._row(run, metrics) | {"chosen": run["grid"] == grid}
+                    sizes = self._sizes(run)
+                    for split in ("validation", "test"):
+                        for metric, value in (metrics.get(split) or {}).items():
+                            line = {"split": split, "metric": metric, "value": value, "examples": sizes.get(split)}
+                            yield row | line
 
-    def row(self, group: list[Record]) -> Record | None:
-        """One line of the results, or None while no chosen run has a test score."""
-        runs = [run for run in self.chosen(group) if "test" in (self.metrics[run["name"]] or {})]
-        if not runs:
-            return None
-        first = runs[0]
-        found = [self.metrics[run["name"]] for run in runs]
-        values = [metrics["test"][self.metric] for metrics in found]
-        validation = self.validation(runs)
-        splits = (_read(self.folder(first["name"]) / run_folder.DATA) or {}).get("splits") or {}
-        sizes = {name: split["num_examples"] for name, split in splits.items()}
-        histories = [_read(self.folder(run["name"]) / run_folder.HISTORY) or [] for run in runs]
+    def _row(self, run: Record, metrics: Record) -> Record:
+        """What all lines of a run have in common."""
+        first, history = run["pretrained"], self._history(run)
+        before = (self.metrics[first] if first else None) or {}
+        labels, inputs = metrics["train_examples"], before.get("train_examples", 0)
+        size = self._sizes(run).get("validation", 0)
         return {
-            **{name: first[name] for name in ("arch", "init", "objective", "fraction", "grid")},
-            "seeds": [run["seed"] for run in runs],
-            "values": values,
-            "mean": statistics.fmean(values),
-            "std": statistics.stdev(values) if len(values) > 1 else 0.0,
-            "validation_values": validation,
-            "validation_mean": statistics.fmean(validation),
-            "validation_examples": sizes.get("validation"),
-            "test_examples": sizes.get("test"),
-            "subset_seeds": [run.get("subset_seed") for run in runs],
-            "protocol": first.get("protocol"),
-            "scratch": first.get("scratch"),
-            "scratch_tied": first.get("scratch_tied") or [],
-            "tie": first.get("tie"),
-            "num_parameters": found[0]["num_parameters"],
-            **self._budget(runs),
-            "tuning": self._tuning(group),
-            "evaluations": sum(f"eval_{self.metric}" in entry for entry in histories[0]),
-            "converged": [
-                has_converged(history, self.metric, self.sign, sizes.get("validation", 0), metrics["steps"])
-                for history, metrics in zip(histories, found, strict=True)
-            ],
-            "runs": [f"{RUNS}/{run['name']}" for run in runs],
-            "pretrain_runs": [f"{RUNS}/{name}" for name in dict.fromkeys(run["pretrained"] for run in runs) if name],
-        }
-
-    def _budget(self, runs: list[Record]) -> Record:
-        """What each phase of an arm took: steps, passes and counted operations of its first seed, seconds of all."""
-        name, first = runs[0]["name"], runs[0]["pretrained"]
-        before, after, both = (self._cost(names) for names in ([first], [name], [name, first]))
-        labels, inputs = self.metrics[name]["train_examples"], self.metrics[first]["train_examples"] if first else 0
-        seconds = [self._cost([run["name"], run["pretrained"]])["wall_seconds"] for run in runs]
-        return {
-            "train_examples": labels,
-            "pretrain_examples": inputs,
-            "examples_seen": both["examples_seen"],
-            "pretrain_steps": before["steps"],
-            "finetune_steps": after["steps"],
-            "steps": both["steps"],
+            "architecture": run["arch"],
+            "arm": canonical(run["init"], run["objective"]),
+            **{name: run.get(name) for name in ("fraction", "seed", "subset_seed", "protocol", "scratch")},
+            "scratch_tied": " ".join(run.get("scratch_tied") or []) or None,
+            "point": " ".join(f"{key}={value}" for key, value in run["grid"].items()) or None,
+            "tuning": bool(run.get("tuning")),
+            "added_after_test": False,
+            "labels": labels,
+            "inputs": inputs,
+            "pretrain_steps": before.get("steps", 0),
+            "finetune_steps": metrics["steps"],
             "pretrain_epochs": before["examples_seen"] / inputs if inputs else 0.0,
-            "finetune_epochs": after["examples_seen"] / labels,
-            "epochs": both["examples_seen"] / labels,
-            "pretrain_flops": before["flops"],
-            "finetune_flops": after["flops"],
-            "flops": both["flops"],
-            "wall_seconds": round(statistics.fmean(seconds), 2),
+            "finetune_epochs": metrics["examples_seen"] / labels,
+            "pretrain_flops": before.get("flops") if first else 0.0,
+            "finetune_flops": metrics.get("flops"),
+            "seconds": round(metrics["wall_seconds"] + before.get("wall_seconds", 0.0), 2),
+            "parameters": metrics["num_parameters"],
+            "evaluations": sum(f"eval_{self.metric}" in entry for entry in history),
+            "converged": has_converged(history, self.metric, self.sign, size, metrics["steps"]),
+            "pretrain_loss": (before.get("validation") or {}).get("loss"),
+            "run": f"{RUNS}/{run['name']}",
+            "pretrain_run": f"{RUNS}/{first}" if first else None,
         }
 
-    def _tuning(self, group: list[Record]) -> Record | None:
-        """What the choice by seeds of its own cost; a pretraining run that several points share counts once."""
-        runs = [run for run in group if run.get("tuning") and self.metrics[run["name"]]]
-        if not runs:
-            return None
-        cost = self._cost(dict.fromkeys(name for run in runs for name in (run["pretrained"], run["name"])))
-        cost["wall_seconds"] = round(cost["wall_seconds"], 2)
-        return {"seeds": sorted({run["seed"] for run in runs}), "points": len(self.points(group)), **cost}
+    def _history(self, run: Record) -> list[Record]:
+        return _read(self.folder(run["name"]) / run_folder.HISTORY) or []
 
-    def _cost(self, names: Iterable[str | None]) -> Record:
-        """What the named runs took in all; operations are None where those of one cannot be counted."""
-        found = [self.metrics[name] for name in names if name]
-        flops: list[Any] = [metrics.get("flops") for metrics in found]
-        return {
-            **{key: sum(metrics[key] for metrics in found) for key in ("steps", "examples_seen")},
-            "flops": None if None in flops else sum(flops, 0.0),
-            "wall_seconds": sum(metrics["wall_seconds"] for metrics in found),
-        }
+    def _sizes(self, run: Record) -> dict[str, int]:
+        splits = (_read(self.folder(run["name"]) / run_folder.DATA) or {}).get("splits") or {}
+        return {name: split["num_examples"] for name, split in splits.items()}
+
+    def curve_points(self) -> Iterator[tuple[str, int, float]]:
+        """The validation scores of the reported runs: run, step of fine-tuning, value."""
+        for run in (run for group in self.groups() for run in self.chosen(group)):
+            for entry in self._history(run) if "test" in (self.metrics[run["name"]] or {}) else ():
+                if f"eval_{self.metric}" in entry:
+                    yield f"{RUNS}/{run['name']}", entry["step"], float(f"{entry[f'eval_{self.metric}']:.5g}")
 
     def note(self) -> str | None:
         """What a reader must know about the data, as the first run that recorded it says."""

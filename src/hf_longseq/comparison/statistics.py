@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from hf_longseq.comparison.arms import from_scratch, is_tied
-from hf_longseq.comparison.dataframe import KEY
+from hf_longseq.comparison.scores import KEY, reported
 from hf_longseq.metrics import PERCENT
 
 LEVEL = 0.95
@@ -27,18 +27,19 @@ CEILING = 0.95
 def arm_means(scores: pd.DataFrame) -> pd.DataFrame:
     """A row per arm: mean, std, 95 % interval (low, high; NaN for one seed), n, seeds, values, and what it cost."""
     rows = []
-    for _, arm in scores.groupby(KEY, dropna=False, sort=False):
-        row = arm.iloc[0].to_dict() | {"values": arm["value"].tolist(), "seeds": arm["seed"].tolist()}
+    for _, arm in reported(scores).groupby(KEY, dropna=False, sort=False):
+        row = arm.iloc[0].to_dict() | {f"{name}s": arm[name].tolist() for name in ("value", "seed", "run")}
+        row |= {"validations": arm["validation"].tolist(), "pretrain_runs": arm["pretrain_run"].dropna().tolist()}
         row |= {"n": len(arm), "mean": arm["value"].mean(), "std": arm["value"].std()}
-        row["subset_seed"] = arm["subset_seed"].tolist()
-        row["validation"] = arm["validation"].mean()
-        # one seed that has not converged, or of which it is not known, is told of the whole arm
+        row["subset_seed"] = arm["subset_seed"].astype(object).where(arm["subset_seed"].notna(), None).tolist()
+        row |= {name: arm[name].mean() for name in ("validation", "seconds", "pretrain_loss")}
+        # an arm has converged if every seed has
         row["converged"] = arm["converged"].min() if arm["converged"].notna().all() else None
         half = stats.t.ppf((1 + LEVEL) / 2, len(arm) - 1) * stats.sem(arm["value"]) if len(arm) > 1 else np.nan
         row |= {"low": row["mean"] - half, "high": row["mean"] + half}
         if row["metric"] in PERCENT:  # few seeds give intervals that leave what a share can be
             row |= {"low": max(row["low"], 0.0), "high": min(row["high"], 1.0)} if len(arm) > 1 else {}
-        rows.append({key: value for key, value in row.items() if key not in ("seed", "value")})
+        rows.append({key: value for key, value in row.items() if key not in ("seed", "value", "run", "split")})
     return pd.DataFrame(rows)
 
 
@@ -92,13 +93,14 @@ def gains(means: pd.DataFrame) -> pd.DataFrame:
     holds. Gains over other partners have no part in it, and no verdict.
     """
     rows, partner_rows = [], []
-    for _, group in means.groupby(["name", "arch", "labels"], dropna=False, sort=False):
-        bases = {row["init"]: row for _, row in group.iterrows() if from_scratch(row["init"])}
+    groups = means.groupby(["data", "architecture", "labels"], dropna=False, sort=False) if len(means) else ()
+    for _, group in groups:
+        bases = {row["arm"]: row for _, row in group.iterrows() if from_scratch(row["arm"])}
         for _, arm in group.iterrows():
-            for init in partners(arm, bases):
+            for name in partners(arm, bases):
                 row = {key: arm[key] for key in (*KEY, "metric", "unit", "greater_is_better", "family", "margin")}
-                rows.append(row | {"against": init, **difference(arm, bases[init])})
-                partner_rows.append(bases[init])
+                rows.append(row | {"against": name, **difference(arm, bases[name])})
+                partner_rows.append(bases[name])
     found = pd.DataFrame(rows)
     if len(found):
         tied = found["against"].map(is_tied)
@@ -110,8 +112,8 @@ def gains(means: pd.DataFrame) -> pd.DataFrame:
 
 def partners(arm: pd.Series, bases: dict[str, Any]) -> list[str]:
     """Arms from scratch that an arm stands against, of those that it names: they have its fine-tuned model."""
-    named = [arm["scratch"], *(arm["scratch_tied"] if isinstance(arm["scratch_tied"], list) else [])]
-    return [name for name in named if name in bases and not from_scratch(arm["init"])]
+    named = [arm["scratch"], *arm["scratch_tied"].split()]
+    return [name for name in named if name in bases and not from_scratch(arm["arm"])]
 
 
 def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
@@ -124,7 +126,7 @@ def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
     above, below = gain["low"] > 0, gain["high"] < gain["margin"]
     shown = above and gain["p_holm"] < 0.05
     reasons = {
-        "no equal budget": not is_tied(base["init"]),
+        "no equal budget": not is_tied(base["arm"]),
         f"{gain['n']} seed{'s' if gain['n'] > 1 else ''}": gain["n"] < ENOUGH_SEEDS,
         "no spread over the seeds": pd.isna(gain["p"]),
         "convergence not recorded": pd.isna(base["converged"]),

@@ -7,13 +7,22 @@ A cell may have a second line, set smaller: a mean and its interval, a verdict a
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
 
-from hf_longseq.comparison.arms import arch_label, arm, canonical, from_scratch, is_tied, settings_text, split_name
-from hf_longseq.comparison.dataframe import KEY, Results, read_results
+from hf_longseq.comparison.arms import (
+    arch_label,
+    canonical,
+    from_scratch,
+    is_tied,
+    point_text,
+    settings_text,
+    split_name,
+    style,
+)  # fmt: skip
+from hf_longseq.comparison.scores import KEY, Results, read_results
 from hf_longseq.comparison.statistics import arm_means, gains, partners
 from hf_longseq.metrics import PERCENT
 
@@ -40,8 +49,8 @@ class Row(NamedTuple):
         over_tied, over_scratch: Gains of the arm that validation prefers; None where there is no such partner.
     """
 
-    name: str
-    arch: str
+    data: str
+    architecture: str
     labels: float
     variant: str
     arms: dict[str, pd.Series]
@@ -57,20 +66,20 @@ class Row(NamedTuple):
 def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
     """All lines of all tasks' tables, in the order of `means`."""
     rows = []
-    for key, block in means.groupby(["name", "arch", "labels"], sort=False, dropna=False):
-        scratch = block["init"].map(from_scratch)
-        bases = {row["init"]: row for _, row in block[scratch].iterrows()}
-        variants = block["init"].map(lambda init: settings_text(split_name(init)[1]))
+    for key, block in means.groupby(["data", "architecture", "labels"], sort=False, dropna=False):
+        scratch = block["arm"].map(from_scratch)
+        bases = {row["arm"]: row for _, row in block[scratch].iterrows()}
+        variants = block["arm"].map(lambda name: settings_text(split_name(name)[1]))
         groups = block[~scratch].groupby(["protocol", variants[~scratch]], sort=False)
         for words, arms in [*groups] or [((), block[:0])]:
             found = [row for _, row in arms.iterrows()]
             over = _preferred(arms, gains)
-            best = next((gain["init"] for gain in over if gain is not None), None)
+            best = next((gain["arm"] for gain in over if gain is not None), None)
             # where arms have different partners, those stand in the line over which the gain is
-            ordered = sorted(found, key=lambda one: one["init"] != best)
+            ordered = sorted(found, key=lambda one: one["arm"] != best)
             against = dict.fromkeys(base for one in ordered for base in partners(one, bases)) or bases
-            by_heading = {arm(base).heading: bases[base] for base in reversed(list(against))}
-            by_heading |= {arm(one["init"], means["init"]).heading: one for one in found}
+            by_heading = {style(base).heading: bases[base] for base in reversed(list(against))}
+            by_heading |= {style(one["arm"], means["arm"]).heading: one for one in found}
             rows.append(Row(*key, ", ".join(filter(None, words)), by_heading, *over))
     return rows
 
@@ -82,16 +91,17 @@ def _preferred(arms: pd.DataFrame, gains: pd.DataFrame) -> tuple[pd.Series | Non
         return None, None
     mine["validation"] *= mine["greater_is_better"].map({True: 1, False: -1})
     mine = mine.sort_values("validation", ascending=False, kind="stable")
-    mine = mine[mine["init"] == mine["init"].iloc[0]]
+    mine = mine[mine["arm"] == mine["arm"].iloc[0]]
     tied = mine["against"].map(is_tied)
-    return tuple(None if not len(one) else one.iloc[0] for one in (mine[tied], mine[~tied]))
+    over_tied, over_scratch = (None if not len(one) else one.iloc[0] for one in (mine[tied], mine[~tied]))
+    return over_tied, over_scratch
 
 
-def task_table(name: str, rows: list[Row], inits: Iterable[str]) -> Table:
+def task_table(data: str, rows: list[Row], arms: Iterable[str]) -> Table:
     """What each architecture reaches with each number of labels, from scratch and self-pretrained, and the gain."""
-    cells, mine = [], [row for row in rows if row.name == name]
+    cells, mine = [], [row for row in rows if row.data == data]
     for row in mine:
-        cell = {"model": f"{arch_label(row.arch)}\n{_what(row)}"}
+        cell = {"model": f"{arch_label(row.architecture)}\n{_what(row)}"}
         cell |= {heading: score(one) for heading, one in row.arms.items()}
         cell |= {"gain": NONE, "converged": _converged(row.arms), "verdict": NONE}
         if row.gain is not None:
@@ -103,19 +113,23 @@ def task_table(name: str, rows: list[Row], inits: Iterable[str]) -> Table:
     first, last = ["model", "scratch", "equal budget", "masked", "causal"], ["gain", "converged", "verdict"]
     first = [column for column in first if column in frame]
     frame = frame[[*first, *(column for column in frame if column not in (*first, *last)), *last]].fillna(NONE)
-    bold = ["" if row.gain is None else arm(row.gain["init"], inits).heading for row in mine]
+    bold = ["" if row.gain is None else style(row.gain["arm"], arms).heading for row in mine]
     caption = metric_text(next(iter(mine[0].arms.values())))
     return Table("results", caption, frame, [colour_of(row.gain) for row in mine], bold)
 
 
-def gains_table(name: str, gains: pd.DataFrame) -> Table:
+def _model(row: Any) -> str:
+    return f"{arch_label(row['architecture'])}\n{labels_text(row['labels'])}"
+
+
+def gains_table(data: str, gains: pd.DataFrame) -> Table:
     """Every self-pretrained arm against every partner from scratch, with its test."""
-    mine = gains[gains["name"] == name] if len(gains) else gains
+    mine = gains[gains["data"] == data] if len(gains) else gains
     rows = [
         {
-            "model": f"{arch_label(row['arch'])}\n{labels_text(row['labels'])}",
-            "arm": _arm_text(row, gains["init"]),
-            "against": arm(row["against"]).label,
+            "model": _model(row),
+            "arm": _arm_text(row, gains["arm"]),
+            "against": style(row["against"]).label,
             "gain": f"{number(row, 'value', True)}\n{interval(row)}",
             "seeds": f"{row['n']}\n{'paired' if row['paired'] else ''}",
             "p": p_text(row["p"]),
@@ -128,7 +142,7 @@ def gains_table(name: str, gains: pd.DataFrame) -> Table:
     return Table("gains", caption, pd.DataFrame(rows), [colour_of(row) for _, row in mine.iterrows()])
 
 
-def arms_table(name: str, means: pd.DataFrame) -> Table:
+def arms_table(data: str, means: pd.DataFrame) -> Table:
     """Every arm with its score, interval and budget."""
 
     def both(row: pd.Series, key: str) -> str:
@@ -137,38 +151,43 @@ def arms_table(name: str, means: pd.DataFrame) -> Table:
 
     rows = [
         {
-            "model": f"{arch_label(row['arch'])}\n{labels_text(row['labels'])}",
-            "arm": f"{_arm_text(row, means['init'])}\n{row['setting']}",
+            "model": _model(row),
+            "arm": f"{_arm_text(row, means['arm'])}\n{point_text(row['point'])}",
             "score": score(row),
             "seeds": f"{row['n']}\n{compact(row['evaluations'])} evaluations",
-            "inputs read": f"{count(row['pretrain_examples'])}\n{row['protocol']}",
+            "inputs read": f"{count(row['inputs'])}\n{row['protocol']}",
             "steps": f"{both(row, 'steps')}\n{both(row, 'epochs')} epochs",
-            "FLOPs": f"{compact(row['flops'])}\n{count(row['num_parameters'])} parameters",
+            "FLOPs": f"{compact(row['flops'])}\n{count(row['parameters'])} parameters",
             "converged": _converged({"": row}),
         }
-        for _, row in means[means["name"] == name].iterrows()
+        for _, row in means[means["data"] == data].iterrows()
     ]
     return Table("arms", "Every arm: mean ± deviation, 95 % interval, and what one run cost", pd.DataFrame(rows))
 
 
-def candidates_table(candidates: pd.DataFrame) -> Table:
+def candidates_table(scores: pd.DataFrame) -> Table:
     """Settings that were tried, with their validation scores; the chosen one is bold."""
     rows = []
-    for _, row in candidates.iterrows():
-        values = [number({**row, "value": value}, "value") for value in row["validation"]]
-        mean = number({**row, "value": sum(row["validation"]) / len(values)}, "value") if values else NONE
-        rows.append({
-            "task": row["name"], "model": f"{arch_label(row['arch'])}\n{labels_text(row['labels'])}",
-            "arm": arm(row["init"]).label, "setting": row["setting"] or NONE,
-            "validation": f"{mean}\n{', '.join(values)}", "chosen": "yes" if row["selected"] else "",
-        })  # fmt: skip
-    bold = ["setting" if selected else "" for selected in candidates.get("selected", ())]
+    validation = scores[scores["split"] == "validation"]
+    for _, tried in validation.groupby(["data", "architecture", "arm", "labels"], sort=False):
+        # where seeds of their own choose, the others have no say
+        tried = tried[tried["tuning"]] if tried["tuning"].any() else tried
+        for point, runs in tried.groupby("point", sort=False) if tried["point"].nunique() > 1 else ():
+            first = runs.iloc[0]
+            values = [runs["value"].mean(), *runs["value"]]
+            mean, *values = (number({**first, "value": value}, "value") for value in values)
+            rows.append({
+                "task": first["data"], "model": _model(first), "arm": style(first["arm"]).label,
+                "setting": point_text(point), "validation": f"{mean}\n{', '.join(values)}",
+                "chosen": "yes" if first["chosen"] else "",
+            })  # fmt: skip
+    bold = ["setting" if row["chosen"] else "" for row in rows]
     return Table("candidates", "Settings that were tried; validation chooses", pd.DataFrame(rows), bold=bold)
 
 
 def failed_table(failed: pd.DataFrame) -> Table:
     """Runs that failed, and those that are not finished."""
-    cells = failed.fillna("not finished").set_axis(["task", "run", "reason"], axis=1) if len(failed) else failed
+    cells = failed[["data", "run", "error"]].fillna("not finished").set_axis(["task", "run", "reason"], axis=1)
     return Table("failed", "Runs that failed or are not finished", cells)
 
 
@@ -191,21 +210,21 @@ def origin_table(results: Results) -> Table:
     return Table("origin", "Where the numbers come from", pd.DataFrame(rows))
 
 
-def data_note(name: str, results: Results) -> str | None:
+def data_note(data: str, results: Results) -> str | None:
     """What a reader must know about the data of a task, such as how many rows of a file have labels."""
-    found = results.folders.loc[results.folders["name"] == name, "note"].dropna().unique()
+    found = results.folders.loc[results.folders["data"] == data, "note"].dropna().unique()
     return f"Data: {'; '.join(note.rstrip('.') for note in found)}." if len(found) else None
 
 
-def paper_note(name: str, means: pd.DataFrame) -> str | None:
+def paper_note(data: str, means: pd.DataFrame) -> str | None:
     """What the paper prints for a task at full size."""
-    mine = means[means["name"] == name]
+    mine = means[means["data"] == data]
     task = mine["task"].iloc[0]
     content = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
     found = [
-        f"{arch_label(row['arch'])} {arm(canonical(row['init'], None)).label} {row['values'][task]}"
+        f"{arch_label(row['arch'])} {style(canonical(row['init'], None)).label} {row['values'][task]}"
         for row in content["rows"]
-        if task in row["values"] and row["arch"] in set(mine["arch"])
+        if task in row["values"] and row["arch"] in set(mine["architecture"])
     ]
     if mine["resized"].any() or not found:
         return None
@@ -215,16 +234,17 @@ def paper_note(name: str, means: pd.DataFrame) -> str | None:
 def results_text(folder: str | Path) -> str:
     """The results of a comparison for the screen: the table of its task, and the runs that failed."""
     results = read_results([str(folder)])
-    lines = [f"{results.folders['name'].iloc[0]}: no run has finished yet"]
-    if len(results.scores):
-        means = arm_means(results.scores)
-        table = task_table(means["name"].iloc[0], comparison_rows(means, gains(means)), means["init"])
-        seeds = " ".join(str(seed) for seed in sorted(set(results.scores["seed"])))
-        lines = [f"{means['name'].iloc[0]}: {table.caption}; mean ± deviation over seeds {seeds}, 95 % interval", ""]
+    lines = [f"{results.folders['data'].iloc[0]}: no run has finished yet"]
+    means = arm_means(results.scores)
+    if len(means):
+        data = means["data"].iloc[0]
+        table = task_table(data, comparison_rows(means, gains(means)), means["arm"])
+        seeds = " ".join(str(seed) for seed in sorted(set().union(*means["seeds"])))
+        lines = [f"{data}: {table.caption}; mean ± deviation over seeds {seeds}, 95 % interval", ""]
         lines += _aligned(table.cells)
-        if note := data_note(means["name"].iloc[0], results):
+        if note := data_note(data, results):
             lines += ["", note]
-    for run, error in results.failed[["run", "error"]].itertuples(index=False) if len(results.failed) else ():
+    for run, error in results.failed[["run", "error"]].itertuples(index=False):
         lines.append(f"unfinished: {run}" if pd.isna(error) else f"failed: {run}: {error}")
     return "\n".join(lines)
 
@@ -299,13 +319,13 @@ def compact(value: float) -> str:
 
 def _what(row: Row) -> str:
     """Labels, inputs that pretraining read, protocol, variant."""
-    read = {count(one["pretrain_examples"]) for one in row.arms.values() if not from_scratch(one["init"])} - {UNKNOWN}
+    read = {count(one["inputs"]) for one in row.arms.values() if not from_scratch(one["arm"])} - {UNKNOWN}
     words = [labels_text(row.labels), f"{' / '.join(sorted(read))} inputs" if read else "", row.variant]
     return ", ".join(filter(None, words))
 
 
-def _arm_text(row: pd.Series, inits: pd.Series) -> str:
-    return arm(row["init"], inits).label + (f", {row['protocol']}" if row["protocol"] else "")
+def _arm_text(row: pd.Series, arms: pd.Series) -> str:
+    return style(row["arm"], arms).label + (f", {row['protocol']}" if row["protocol"] else "")
 
 
 def _converged(arms: dict[str, pd.Series]) -> str:

@@ -2,26 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report of comparisons: report.md, report.tex, report.json and a self-contained page, report.html.
 
-Everything comes from `results.json` and `curves.json`, so the same files give the same report to the byte.
+Everything comes from `scores.csv`, `curves.csv` and `results.json`: the same files give the same report to the byte.
 """
 
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
+from markupsafe import Markup
 
 from hf_longseq.comparison import tables
-from hf_longseq.comparison.dataframe import Results, read_results
-from hf_longseq.comparison.figures import PALETTE, Figure, report_figures
-from hf_longseq.comparison.plan import slug
+from hf_longseq.comparison.arms import GAIN, LOSS
+from hf_longseq.comparison.figures import Figure, report_figures
+from hf_longseq.comparison.scores import Results, read_results
 from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.tables import Table
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.escaping import latex, render
+from hf_longseq.escaping import html, latex, markdown, render
 from hf_longseq.training.run_folder import write_whole
 from hf_longseq.version import __version__
 
@@ -75,21 +76,19 @@ def write_report(
         >>> write_report(["runs/listops"], "runs/listops/report").files  # doctest: +SKIP
     """
     results = read_results([str(run) for run in runs])
-    means = arm_means(results.scores) if len(results.scores) else results.scores
-    found = gains(means) if len(means) else means
+    means = arm_means(results.scores)
+    found = gains(means)
     parts, figures, lacks = sections(results, means, found, command)
-    names = list(dict.fromkeys(results.folders["name"]))
+    names = list(dict.fromkeys(results.folders["data"]))
     title = names[0] if len(names) == 1 else "What self-pretraining gains"
-    content = {
-        "written_by": WRITER, "version": __version__, "command": command,
-        **{name: json.loads(table.to_json(orient="records", double_precision=15)) for name, table in
-           (("rows", means), ("gains", found), *results._asdict().items()) if name not in ("scores", "curves")},
-    }  # fmt: skip
-    fields = {"title": title, "sections": parts, "palette": PALETTE, "version": __version__, "slug": slug}
+    content = {"written_by": WRITER, "version": __version__, "command": command}
+    for name, table in (("arms", means), ("gains", found), ("failed", results.failed)):
+        content[name] = json.loads(table.to_json(orient="records", double_precision=15))
+    fields = {"title": title, "sections": parts, "version": __version__}
     files = {
-        "report.md": render(TEMPLATES / "report.md.jinja", **fields),
+        "report.md": render(TEMPLATES / "report.md.jinja", **fields, table=_markdown),
         "report.tex": _latex(parts),
-        "report.html": render(TEMPLATES / "report.html.jinja", **fields),
+        "report.html": render(TEMPLATES / "report.html.jinja", **fields, table=_html, gain=GAIN, loss=LOSS),
     }
     pictures = {f"figures/{figure.name}.png": figure.png for figure in figures}
     content["files"] = [JSON, *files, *pictures]
@@ -122,14 +121,14 @@ def sections(
         except ImportError:
             lacks = "no pictures: matplotlib is missing (pip install 'hf-longseq[plot]'), then rerun the command"
         parts = [Section("Gains", [*READING, _significant(found)], figures=figures.get("", []))]
-        for name in dict.fromkeys(means["name"]):
+        for name in dict.fromkeys(means["data"]):
             drawn = {figure.name.split("-")[0]: figure for figure in figures.get(name, [])}
             notes = [note for note in [tables.data_note(name, results), tables.paper_note(name, means)] if note]
-            main = tables.task_table(name, rows, means["init"])
+            main = tables.task_table(name, rows, means["arm"])
             more = [tables.gains_table(name, found), tables.arms_table(name, means)]
             at_once, later = ([drawn[kind]] if kind in drawn else [] for kind in ("labels", "curves"))
             parts.append(Section(name, notes, [main], at_once, [one for one in more if len(one.cells)], later))
-    ends = [tables.failed_table(results.failed), tables.candidates_table(results.candidates)]
+    ends = [tables.failed_table(results.failed), tables.candidates_table(results.scores)]
     ends = [one for one in ends if len(one.cells)]
     notes = [f"The command of this report: {command}"] if command else []
     parts.append(Section("Where the numbers come from", notes, ends, more=[tables.origin_table(results)]))
@@ -151,13 +150,45 @@ def _significant(found: pd.DataFrame) -> str:
     )
 
 
+def _cells(table: Table, text: Callable[[str, str, bool, str], Markup | str]) -> pd.DataFrame:
+    """The cells of a table as markup, from their two lines, whether they are bold, and the colour of their row."""
+
+    def cell(value: Any, column: str, row: int) -> Markup | str:
+        first, _, second = str(value).partition("\n")
+        bold = bool(table.bold) and table.bold[row] == column
+        colour = table.colours[row] if table.colours and column == "gain" else ""
+        return text(first, second, bold or bool(colour), colour)
+
+    frame = table.cells.reset_index(drop=True)
+    return frame.apply(lambda column: [cell(value, column.name, row) for row, value in enumerate(column)])
+
+
+def _html(table: Table) -> Markup:
+    def text(first: str, second: str, bold: bool, colour: str) -> str:
+        strong = f"<b{f' class={colour}' if colour else ''}>{html(first)}</b>" if bold else html(first)
+        return f"{strong}<br><small>{html(second)}</small>" if second else str(strong)
+
+    frame = _cells(table, text).rename(columns=html)
+    return Markup(frame.to_html(index=False, escape=False, border=0, justify="left"))
+
+
+def _markdown(table: Table) -> Markup:
+    def text(first: str, second: str, bold: bool, colour: str) -> str:
+        strong = f"**{markdown(first)}**" if bold and not colour else markdown(first)
+        return f"{strong}<br>{markdown(second)}" if second else strong
+
+    frame = _cells(table, text)
+    lines = [frame.columns.map(markdown), ["---"] * len(frame.columns), *frame.itertuples(index=False)]
+    return Markup("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
+
+
 def _latex(parts: Sequence[Section]) -> str:
     text = [f"% Tables of hf-longseq report {__version__}. In the preamble: \\usepackage{{booktabs}}\n"]
     for place, part in enumerate(parts):
         for table in (*part.tables, *part.more):
             if table.name in ("origin", "failed"):
                 continue
-            cells = table.cells.map(lambda cell: latex(str(cell).split("\n")[0])).rename(columns=latex)
+            cells = _cells(table, lambda first, *_: latex(first)).rename(columns=latex)
             words = {"caption": latex(f"{part.title}: {table.caption}"), "label": f"tab:{table.name}-{place}"}
             columns = "l" + "r" * (len(cells.columns) - 1)
             text.append(cells.to_latex(index=False, column_format=columns, position="htbp", **words))

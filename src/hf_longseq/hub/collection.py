@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`publish --collection` of a whole comparison: the best model of every arm, and a page with its table and figures.
 
-The models go up first, each in a repository of its own, then the page that links them, a data set with `results.json`,
+The models go up first, each in a repository of its own, then the page that links them, a data set with `scores.csv`,
 then the collection that holds all. A command that broke off goes on when it is given again: what is there already and
 is the same makes no commit.
 """
@@ -14,17 +14,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.results import RESULTS
+from hf_longseq.comparison.scores import files_of, read_results
+from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.comparison.write import write_report
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import markdown
 from hf_longseq.hub.publish import Destination, Publication, publish
 from hf_longseq.hub.records import fit_together, without_paths
 from hf_longseq.hub.repository import add_to_collection, check_name, said_in_one_sentence
-from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
 
 
@@ -57,7 +59,7 @@ def publish_comparison(
     folder = Path(comparison)
     if not (folder / RESULTS).is_file():
         raise HfLongSeqError(f"{folder} holds no {RESULTS}: let the comparison end first.")
-    results = run_folder.read_json(folder / RESULTS)
+    results, scores = run_folder.read_json(folder / RESULTS), read_results([str(folder)]).scores
 
     def place(name: str) -> Path | None:
         return None if output_dir is None else Path(output_dir) / name
@@ -66,7 +68,7 @@ def publish_comparison(
     there = Destination.of(repo_id, token, output_dir=place("page"), kind="dataset", **options)
     api, page = there.api, there.name
     with fit_together(folder):
-        arms = _arms(results, page)
+        arms = _arms(results, scores, page)
         for name in arms:
             check_name(name)
         if not dry_run:
@@ -91,20 +93,20 @@ def publish_comparison(
     return done
 
 
-def _arms(results: dict[str, Any], page: str) -> dict[str, tuple[str, str]]:
+def _arms(results: dict[str, Any], scores: pd.DataFrame, page: str) -> dict[str, tuple[str, str]]:
     """The repository of each arm: its best run by validation, and what the collection says of it."""
-    if results["unfinished"] or not results["rows"]:
+    if results["unfinished"] or not len(scores):
         raise HfLongSeqError("the comparison is unfinished: give its command again, and publish it then.")
     metric, arms = results["metric"], {}
-    several = len({row["fraction"] for row in results["rows"]}) > 1
-    for row in results["rows"]:
-        sign = 1 if greater_is_better(metric) else -1
-        best = max(range(len(row["runs"])), key=lambda place: sign * row["validation_values"][place])
-        words = [row["arch"], row["init"], *([f"f{row['fraction']:g}"] if several else [])]
-        name = f"{page}-{re.sub('-+', '-', slug('-'.join(words)).replace('.', '-'))}"[:96].rstrip("-")
+    for row in arm_means(scores).to_dict("records"):
+        sign = 1 if row["greater_is_better"] else -1
+        best = max(range(row["n"]), key=lambda place: sign * row["validations"][place])
+        fraction = [f"f{row['fraction']:g}"] if scores["fraction"].nunique() > 1 else []
+        words = "-".join([row["architecture"], row["arm"], *fraction])
+        name = f"{page}-{re.sub('-+', '-', slug(words).replace('.', '-'))}"[:96].rstrip("-")
         if name in arms or not re.fullmatch(r"runs/[\w.@=+-]+", row["runs"][best]):
             raise HfLongSeqError(f"two arms would be called {name}, or a run lies elsewhere: publish them one by one.")
-        note = f"test {metric} {row['mean']:.4g}, {len(row['values'])} seeds, {row['train_examples']:,} labels"
+        note = f"test {metric} {row['mean']:.4g}, {row['n']} seeds, {row['labels']:,} labels"
         arms[name] = (row["runs"][best], note)
     return arms
 
@@ -124,4 +126,4 @@ def _build_page(folder: Path, results: dict[str, Any], arms: dict[str, tuple[str
     lines = ["---", yaml.safe_dump(about).strip(), "---", "", page.split("## Where the numbers come from")[0]]
     lines += ["## Models", "", "The best run of every arm, by validation:", "", *models, ""]
     run_folder.write_whole(built / "README.md", "\n".join(lines))
-    run_folder.write_json(built / RESULTS, without_paths(results))
+    files_of(folder)._replace(results=without_paths(results)).write(built)

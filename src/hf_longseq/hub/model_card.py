@@ -203,14 +203,13 @@ def inputs_of(settings: dict[str, Any]) -> list[str]:
 
 
 def comparable_rows(run: Run) -> list[dict[str, Any]]:
-    """Rows of the comparison with as many labels as this run had; for pretraining, as those that start from it had."""
-    rows = [row for row in run.comparison if row.get("mean") is not None]
+    """Arms of the comparison with as many labels as this run had; for pretraining, as those that start from it had."""
     if run.phase == "finetune":
         counts = {run.metrics.get("train_examples")}
     else:
         name = f"{RUNS}/{run.folder.name}"
-        counts = {row.get("train_examples") for row in rows if name in row.get("pretrain_runs", ())}
-    return [{**row, "score": spread(row, run.compared_by)} for row in rows if row.get("train_examples") in counts]
+        counts = {row["labels"] for row in run.comparison if name in row["pretrain_runs"]}
+    return [{**row, "score": spread(row, run.compared_by)} for row in run.comparison if row["labels"] in counts]
 
 
 def shown(value: float, metric: str | None) -> str:
@@ -229,13 +228,13 @@ def spread(row: dict[str, Any], metric: str | None) -> str:
 
 def label_scarcity(run: Run) -> dict[str, Any] | None:
     """Test metric of this run's architecture over numbers of labelled examples; None if only one was tried."""
-    rows = [row for row in run.comparison if row["arch"] == run.compared_as and row.get("mean") is not None]
-    counts = sorted({row["train_examples"] for row in rows})
+    rows = [row for row in run.comparison if row["architecture"] == run.compared_as]
+    counts = sorted({row["labels"] for row in rows})
     if len(counts) < 2:
         return None
-    inits = list(dict.fromkeys(row["init"] for row in rows))
-    cells = {(row["train_examples"], row["init"]): spread(row, run.compared_by) for row in rows}
-    return {"inits": inits, "rows": [(count, [cells.get((count, init), "-") for init in inits]) for count in counts]}
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
+    cells = {(row["labels"], row["arm"]): spread(row, run.compared_by) for row in rows}
+    return {"arms": arms, "rows": [(count, [cells.get((count, arm), "-") for arm in arms]) for count in counts]}
 
 
 def describe_data(run: Run) -> dict[str, Any]:

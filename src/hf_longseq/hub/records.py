@@ -16,6 +16,8 @@ from jinja2 import TemplateError
 
 from hf_longseq.comparison.execute import BEST
 from hf_longseq.comparison.results import PLAN, RESULTS, RUNS
+from hf_longseq.comparison.scores import read_results
+from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned
 from hf_longseq.training import run_folder
@@ -31,8 +33,9 @@ class Run:
     """A finished run of `pretrain` or `finetune`, as recorded, without local paths.
 
     `pretraining` are the settings of the run whose weights it started from, if that is still there, or `earlier` where
-    that one was fine-tuned. `comparison` are rows of the comparison that it was an arm of, `compared_by` their metric,
-    and `compared_as` the name of its architecture there: a variant such as `s4@init_normal=0.1` has one of its own.
+    that one was fine-tuned. `comparison` are the arms of the comparison that it was part of, as rows of `arm_means`,
+    `compared_by` their metric, and `compared_as` the name of its architecture there: a variant such as
+    `s4@init_normal=0.1` has one of its own.
     """
 
     folder: Path
@@ -167,7 +170,7 @@ def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, 
     arch = named.get(name, settings["model"]["arch"] if folder.name == BEST else None)
     if arch is None or results.get("task") != settings["data"]["task"]:
         return [], None, None
-    return results["rows"], results["metric"], arch
+    return arm_means(read_results([str(parent)]).scores).to_dict("records"), results["metric"], arch
 
 
 def _public(record: Any) -> Any:

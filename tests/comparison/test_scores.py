@@ -2,63 +2,83 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from hf_longseq.cli.main import main
-from hf_longseq.comparison.dataframe import read_results
+from hf_longseq.comparison.scores import read_results, reported
 from hf_longseq.errors import HfLongSeqError
 from results_folders import folder_of, row
 
 
-def test_a_row_per_seed_whatever_folder_it_is_in(tmp_path):
-    one = folder_of(tmp_path / "a", [row(), row(init="spt", objective="masked")])
-    two = folder_of(tmp_path / "b", [row(values=(0.5, 0.6), seeds=[0, 4]), row("dlr")])
+def test_a_line_per_run_and_split_whatever_folder_it_is_in(tmp_path):
+    one = folder_of(tmp_path / "a", [row(), row(arm="spt-masked")])
+    two = folder_of(tmp_path / "b", [row(values=(0.5, 0.6), seed=[0, 4]), row("dlr")])
     scores = read_results([one, two]).scores
-    mine = scores[(scores["arch"] == "s4") & (scores["init"] == "scratch")]
+    assert len(scores) == 2 * (3 + 3 + 1 + 3)
+    mine = reported(scores).query("architecture == 's4' and arm == 'scratch'")
     assert list(mine["seed"]) == [0, 1, 2, 4] and list(mine["value"]) == [0.5, 0.52, 0.51, 0.6]
-    assert list(scores["init"].unique()) == ["scratch", "spt-masked"] and list(scores["arch"].unique()) == [
-        "s4",
-        "dlr",
-    ]
+    assert list(mine["validation"]) == list(mine["value"])
+    assert list(scores["arm"].unique()) == ["scratch", "spt-masked"]
+    assert list(scores["architecture"].unique()) == ["s4", "dlr"]
+
+
+def test_runs_that_chose_and_points_that_were_not_chosen_are_not_reported(tmp_path):
+    tried = [row(values=(0.1,), seed=[1000], tuning=True), row(values=(0.2,), chosen=False, point="lr=0.1")]
+    scores = read_results([folder_of(tmp_path, [row(point="lr=0.2"), *tried])]).scores
+    assert len(scores) == 9 and list(reported(scores)["value"]) == [0.5, 0.52, 0.51]
 
 
 def test_contradictory_folders_are_named(tmp_path):
     one, two = folder_of(tmp_path / "a", [row()]), folder_of(tmp_path / "b", [row(values=(0.1, 0.2, 0.3))])
     with pytest.raises(HfLongSeqError, match=r"contradictory results for s4, scratch on listops.*a and .* in .*b"):
         read_results([one, two])
-    assert set(read_results([one, f"short={two}"]).scores["name"]) == {"listops", "short"}
-    tuned = folder_of(tmp_path / "c", [row(values=(0.7,), seeds=[9], grid={"lr": 0.1})])
+    assert set(read_results([one, f"short={two}"]).scores["data"]) == {"listops", "short"}
+    tuned = folder_of(tmp_path / "c", [row(values=(0.7,), seed=[9], point="lr=0.1")])
     with pytest.raises(HfLongSeqError, match="contradictory"):
         read_results([one, tuned])
 
 
-@pytest.mark.parametrize("key", ["finetune_steps", "pretrain_steps", "test_examples", "num_parameters"])
+@pytest.mark.parametrize("key", ["finetune_steps", "pretrain_steps", "examples", "parameters"])
 def test_seeds_of_other_budgets_or_data_are_not_taken_for_more_seeds_of_an_arm(tmp_path, key):
-    rows = [row(), row(init="spt-masked", values=(0.6, 0.7, 0.8), **{key: 20})]
-    more = [row(init="spt-masked", values=(0.9,), seeds=[3], **{key: 40})]
+    rows = [row(), row(arm="spt-masked", values=(0.6, 0.7, 0.8), **{key: 20})]
+    more = [row(arm="spt-masked", values=(0.9,), seed=[3], **{key: 40})]
     folders = [folder_of(tmp_path / "a", rows), folder_of(tmp_path / "b", more)]
     said = f"spt-masked on listops.*0.6 in .*a and 0.9 in .*b .{key} 20(.0)? and 40(.0)?.; leave"
     with pytest.raises(HfLongSeqError, match=said):
         read_results(folders)
-    # what an older file does not record contradicts nothing
-    older = folder_of(tmp_path / "c", [{k: v for k, v in more[0].items() if k != key}])
-    assert len(read_results([folders[0], older]).scores) == 7
+    # what is not recorded contradicts nothing
+    older = folder_of(tmp_path / "c", [more[0] | {key: None}])
+    assert len(reported(read_results([folders[0], older]).scores)) == 7
 
 
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"metric": "bleu"}, "not known whether 'bleu'.*better when greater"),
-        ({"rows": [row(values=(0.5, float("nan")))]}, "row s4 scratch: the values are"),
-        ({"rows": [row() | {"arch": None}]}, "arch is missing"),
-        ({"rows": [3]}, "has 3 for a row: restore"),
+        ({"value": [0.5, None, 0.5]}, "scores.csv has a value that is no number: restore"),
+        ({"value": [0.5, "high", 0.5]}, "scores.csv is no table of scores"),
+        ({"labels": None}, "scores.csv is no table of scores"),
     ],
 )
-def test_results_that_cannot_be_read_are_refused(tmp_path, change, message):
-    content = {"task": "listops", "metric": "accuracy", "rows": [row()]} | change
-    (tmp_path / "results.json").write_text(json.dumps(content))
+def test_scores_that_cannot_be_read_are_refused(tmp_path, change, message):
     with pytest.raises(HfLongSeqError, match=message):
-        read_results([str(tmp_path)])
+        read_results([folder_of(tmp_path, [row() | change])])
+
+
+def test_a_table_without_a_column_and_results_without_a_field_are_refused(tmp_path):
+    folder = folder_of(tmp_path, [row()])
+    table = pd.read_csv(tmp_path / "scores.csv")
+    table.drop(columns=["arm", "seed"]).to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(HfLongSeqError, match="scores.csv has no column arm, seed: restore"):
+        read_results([folder])
+    (tmp_path / "results.json").write_text('{"task": "listops"}')
+    with pytest.raises(HfLongSeqError, match="results.json has no metric, greater_is_better"):
+        read_results([folder])
+
+
+def test_a_score_has_the_digits_that_it_was_written_with(tmp_path):
+    value = 0.1 + 0.2
+    assert reported(read_results([folder_of(tmp_path, [row(values=(value,))])]).scores)["value"].item() == value
 
 
 @pytest.mark.parametrize("name, text", [("results.json", '{"task'), ("plan.json", "["), ("resolved.yaml", "a: [")])
@@ -70,11 +90,15 @@ def test_a_torn_file_is_named(tmp_path, name, text):
         read_results([str(tmp_path)])
 
 
-@pytest.mark.parametrize("curve", [[], {"steps": [1]}, {"steps": [1, 2], "metric": [[0.5]], "pretrain_steps": 0}])
-def test_curves_of_another_form_are_refused(tmp_path, curve):
+def test_curves_are_those_of_the_reported_runs(tmp_path):
     folder = folder_of(tmp_path, [row()])
-    (tmp_path / "curves.json").write_text(json.dumps({"s4-scratch": curve} if curve else [1]))
-    with pytest.raises(HfLongSeqError, match="curves.json has no steps and values by arm"):
+    (tmp_path / "curves.csv").write_text("run,step,value\nruns/scratch-s1,5,0.25\nruns/other,5,0.5\n")
+    (curve,) = read_results([folder]).curves.to_dict("records")
+    assert (curve["data"], curve["arm"], curve["seed"], curve["step"], curve["value"]) == (
+        "listops", "scratch", 1, 5, 0.25
+    )  # fmt: skip
+    (tmp_path / "curves.csv").write_text("run,step\nruns/scratch-s1,5\n")
+    with pytest.raises(HfLongSeqError, match="curves.csv has no column value"):
         read_results([folder])
 
 
@@ -87,17 +111,6 @@ def test_folders_without_results_are_refused(tmp_path, capsys):
     folder_of(tmp_path / "b", [row("dlr")])
     with pytest.raises(HfLongSeqError, match="names 2 results folders"):
         read_results([f"x={tmp_path}"])
-
-
-def test_settings_without_a_choice_are_left_out(tmp_path):
-    tried = [
-        {"arch": "s4", "init": init, "fraction": None, "grid": {"lr": lr}, "seeds": [0], "validation_values": [lr],
-         "selected": lr == 0.1}
-        for init, lr in (("scratch", 0.1), ("scratch", 0.2), ("spt", 0.1))
-    ]  # fmt: skip
-    candidates = read_results([folder_of(tmp_path, [row(), row(init="spt", objective="masked")], candidates=tried)])
-    assert list(candidates.candidates["setting"]) == ["lr 0.1", "lr 0.2"]
-    assert list(candidates.candidates["selected"]) == [True, False]
 
 
 def test_the_command_is_told_by_the_settings(tmp_path):

@@ -1,0 +1,237 @@
+# Copyright 2026 The hf-longseq authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Results folders as tables of pandas: the scores of all folders in one, curves with a line per evaluation.
+
+A results folder is the output folder of `compare` or `spt`, or one that keeps `scores.csv`, `curves.csv` and
+`results.json` of it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hf_longseq.comparison.arms import rank
+from hf_longseq.comparison.results import (
+    COLUMNS,
+    CURVE_COLUMNS,
+    CURVES,
+    PLAN,
+    RESULTS,
+    RUN,
+    SCORES,
+    Collected,
+    collect,
+)  # fmt: skip
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.escaping import cleaned, one_line
+from hf_longseq.training.recipe_file import architectures_of
+from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved, read_yaml
+
+# one arm of one comparison
+KEY = ["data", "architecture", "labels", "protocol", "arm"]
+# columns that no table goes without
+NEEDED = ["task", "data", "architecture", "arm", "labels", "seed", "tuning", "chosen", "split", "metric", "value"]
+# what all seeds of an arm have in common, whichever folders hold them
+SAME = ["point", "examples", "inputs", "pretrain_steps", "finetune_steps", "parameters"]
+WORDS = [
+    "task", "data", "architecture", "arm", "protocol", "point", "split", "metric", "scratch", "scratch_tied", "run",
+    "pretrain_run",
+]  # fmt: skip
+FLAGS = ["tuning", "chosen", "added_after_test", "converged"]
+# The plan beside kept folders. Gains that no claim of it holds are of one family, with a margin in hundredths.
+PLANNED, EXPLORED, MARGIN = "plan.yaml", "explored", 2
+# options of a task's loader that make it another task than the paper's
+SIZES = {"min_length", "max_length", "max_depth", "max_args", "size", "contour_length"}
+
+
+class Results(NamedTuple):
+    """What results folders say.
+
+    Attributes:
+        scores: Lines of `scores.csv` that hold the comparison's metric, with their folder and what it says of the
+            metric (unit, greater_is_better) and of the family of verdicts (family, margin).
+        curves: A row per evaluation of a reported run: data, architecture, arm, protocol, labels, seed, step (of
+            fine-tuning), value, pretrain_steps.
+        failed: Runs that failed, with the error, or are not finished (error None).
+        folders: A row per folder: data, note on the data, command, environment.
+    """
+
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    failed: pd.DataFrame
+    folders: pd.DataFrame
+
+
+def read_results(runs: Sequence[str]) -> Results:
+    """Read all results folders below the named ones.
+
+    Args:
+        runs: Folders, each optionally as NAME=FOLDER to give it a name on the page.
+
+    Raises:
+        HfLongSeqError: If a folder holds no result, a file cannot be understood, or two folders contradict each other.
+
+    Example:
+        >>> read_results(["results/demo"]).scores.groupby(["arm", "split"])["value"].mean()  # doctest: +SKIP
+    """
+    found: dict[Path, Results] = {}
+    for word in runs:
+        name, equals, place = word.partition("=")
+        name, folder = (name, Path(place)) if equals and not Path(word).exists() else ("", Path(word))
+        folders = find_folders(folder)
+        if name and len(folders) > 1:
+            raise HfLongSeqError(f"{word} names {len(folders)} results folders: name each of them by itself.")
+        for one in folders:
+            found.setdefault(one.resolve(), _read(one, name))
+    tables = [pd.concat(parts, ignore_index=True) for parts in zip(*found.values(), strict=True)]
+    results = Results(*tables)
+    return results._replace(scores=_merged(results.scores), curves=results.curves.drop_duplicates())
+
+
+def find_folders(folder: Path) -> list[Path]:
+    """The folder itself if it holds results, else all below it that do, by name."""
+    if not folder.is_dir():
+        raise HfLongSeqError(f"there is no folder {folder}: name the output_dir of `compare` or `spt`.")
+    below = {path.parent for name in (RESULTS, PLAN) for path in folder.rglob(name)}
+    # what lies inside an output folder belongs to it
+    found = sorted(one for one in below if not any(parent in below for parent in one.parents))
+    if not found:
+        raise HfLongSeqError(
+            f"{folder} holds no results ({RESULTS}, or runs of `compare` or `spt`): name the folder of a comparison."
+        )
+    return found
+
+
+def files_of(folder: Path) -> Collected:
+    """The three files of a results folder, or what they would be where the comparison has not ended yet."""
+    if not (folder / RESULTS).is_file():
+        return collect(folder)
+    results = read_json(folder / RESULTS)
+    kinds = {"task": str, "metric": str, "greater_is_better": bool}
+    found = results if isinstance(results, dict) else {}
+    if lacking := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
+        raise HfLongSeqError(f"{folder / RESULTS} has no {', '.join(lacking)}: restore it, or run it again.")
+    scores = _read_table(folder / SCORES, NEEDED).reindex(columns=COLUMNS)
+    with_curves = (folder / CURVES).is_file()
+    curves = _read_table(folder / CURVES, CURVE_COLUMNS) if with_curves else pd.DataFrame(columns=CURVE_COLUMNS)
+    return Collected(scores, curves, results)
+
+
+def _read_table(path: Path, needed: list[str]) -> pd.DataFrame:
+    types = dict.fromkeys(COLUMNS, "float") | dict.fromkeys(WORDS, "str") | dict.fromkeys(FLAGS, "boolean")
+    types |= {"labels": "int", "seed": "int", "step": "int", "value": "float"}
+    try:
+        table = pd.read_csv(path, dtype=types, float_precision="round_trip")
+    except (OSError, ValueError) as error:
+        raise HfLongSeqError(
+            f"{path} is no table of scores ({one_line(error)}): restore it, or run it again."
+        ) from None
+    lacking = [name for name in needed if name not in table]
+    if lacking or not np.isfinite(table["value"]).all():
+        what = f"no column {', '.join(lacking)}" if lacking else "a value that is no number"
+        raise HfLongSeqError(f"{path} has {what}: restore it, or run it again.")
+    return table
+
+
+def _read(folder: Path, name: str) -> Results:
+    scores, curves, results = files_of(folder)
+    settings, results = read_resolved(folder) or {}, cleaned(results)
+    words = [word for word in WORDS if word in scores]
+    scores = scores.assign(**{word: scores[word].map(one_line, na_action="ignore") for word in words})
+    scores = (
+        scores[scores["metric"] == results["metric"]]
+        .assign(folder=str(folder))
+        .astype({"tuning": bool, "chosen": bool})
+    )
+    name = name or next(iter(scores["data"]), results["task"])
+    scores["data"], scores["unit"] = name, results.get("unit")
+    scores["greater_is_better"] = bool(results["greater_is_better"])
+    scores["resized"] = bool(SIZES & set(settings.get("data") or {}))
+    blank = ["protocol", "point", "scratch_tied"]
+    scores[blank] = scores[blank].fillna("")
+    scores["converged"] = scores["converged"].astype("Float64").astype(float)
+    families = _families(folder)
+    family = [families.get((folder.name, arm), (EXPLORED, MARGIN)) for arm in scores["arm"]]
+    scores["family"] = [name for name, _ in family]
+    # an error has no scale, and no margin
+    scores["margin"] = [margin / 100 if results["greater_is_better"] else 0.0 for _, margin in family]
+    curves = curves.merge(_reported(scores)[["run", *KEY, "seed", "pretrain_steps"]], on="run")
+    failed = [{"run": str(raw.get("run")), "error": str(raw.get("error"))} for raw in results.get("failed") or ()]
+    failed += [{"run": str(run), "error": None} for run in results.get("unfinished") or ()]
+    said = {
+        "data": name,
+        "folder": str(folder),
+        "note": results.get("note"),
+        "environment": results.get("environment") or {},
+    }
+    said["command"] = results.get("command") or _command(settings)
+    return Results(
+        scores, curves, pd.DataFrame(failed, columns=["run", "error"]).assign(data=name), pd.DataFrame([said])
+    )
+
+
+def _families(folder: Path) -> dict[tuple[str, str], tuple[str, float]]:
+    """Claim and margin of every folder and arm that the plan beside a results folder names."""
+    plan = folder.parent / PLANNED
+    claims = ((read_yaml(plan) if plan.is_file() else None) or {}).get("claims") or {}
+    if not all(isinstance(claim.get("gains"), dict) for claim in claims.values()):
+        raise HfLongSeqError(f"{plan} has a claim without gains: name its arms by folder, gains: {{FOLDER: [ARM]}}.")
+    return {
+        (place, arm): (name, claim.get("margin", MARGIN))
+        for name, claim in claims.items() for place, arms in claim["gains"].items() for arm in arms
+    }  # fmt: skip
+
+
+def _command(settings: dict[str, Any]) -> str | None:
+    """The command of a comparison as far as its settings tell it."""
+    run = dict(settings.get("run") or {})
+    phase, archs, grid = (run.pop(key, None) for key in ("phase", "archs", "grid"))
+    if phase not in ("compare", "spt"):
+        return None
+    axes = {} if archs in (None, architectures_of(settings)) else {"arch": archs}
+    axes |= {key: value if isinstance(value, list) else [value] for key, value in run.items() if value}
+    axes |= {"grid": [f"{key}={','.join(map(str, values))}" for key, values in grid.items()]} if grid else {}
+    words = (
+        f"--{key} {' '.join(str(item) for item in items if item is not True)}".strip() for key, items in axes.items()
+    )
+    return " ".join([f"hf-longseq {phase} --recipe {RESOLVED}", *words])
+
+
+def _reported(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores[scores["chosen"] & ~scores["tuning"] & (scores["split"] == "test")]
+
+
+def reported(scores: pd.DataFrame) -> pd.DataFrame:
+    """A row per reported run: its test score is `value`, beside it `validation`, and `flops` of both phases."""
+    run = ["folder", *RUN]
+    validation = scores.loc[scores["split"] == "validation", [*run, "value"]].rename(columns={"value": "validation"})
+    found = _reported(scores).merge(validation, "left", run)
+    return found.assign(flops=found["pretrain_flops"] + found["finetune_flops"])
+
+
+def _merged(scores: pd.DataFrame) -> pd.DataFrame:
+    """Every run once, whichever folders hold it; data and architectures in the order of the folders."""
+    scores = scores.drop_duplicates([*KEY, "point", "seed", "tuning", "split", "value"])
+    found = _reported(scores)
+    settings = found.groupby(KEY, dropna=False)[SAME].transform("nunique").max(axis=1)
+    twice = found[found.duplicated([*KEY, "seed"], keep=False) | (settings > 1)]
+    if len(twice):
+        mine = twice.merge(twice[KEY].iloc[:1], on=KEY)
+        one, other = mine.iloc[0], mine.iloc[-1]
+        odd = next((f" ({name} {one[name]} and {other[name]})" for name in SAME if mine[name].nunique() > 1), "")
+        raise HfLongSeqError(
+            f"contradictory results for {one['architecture']}, {one['arm']} on {one['data']} with {one['labels']:g} "
+            f"labels: {one['value']:.4g} in {one['folder']} and {other['value']:.4g} in {other['folder']}{odd}; leave "
+            "one folder out, or give it a name of its own with NAME=FOLDER."
+        )
+
+    def order(column: pd.Series) -> Any:
+        if column.name in ("data", "architecture"):
+            return pd.factorize(column)[0]
+        return column.map(rank) if column.name == "arm" else column
+
+    by = ["data", "architecture", "labels", "arm", "seed"]
+    return scores.sort_values(by, key=order, kind="stable", ignore_index=True)
