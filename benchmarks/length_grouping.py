@@ -26,8 +26,8 @@ from hf_longseq import (
     S4ForMaskedLM,
     load_task,
 )
+from hf_longseq.training.environment import cpu_name, git_commit
 from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
-from hf_longseq.training.run_folder import cpu_name, git_commit
 
 MODELS = {"s4": (S4Config, S4ForMaskedLM), "transformer": (LongTransformerConfig, LongTransformerForMaskedLM)}
 

@@ -23,8 +23,8 @@ from hf_longseq.models import (
     LongSeqImageProcessor,
     S4ForSequenceClassification,
 )
-from hf_longseq.training.run_folder import open_model
 from hf_longseq.training.transfer import config_of
+from hf_longseq.training.untrusted import open_model
 
 
 @pytest.fixture

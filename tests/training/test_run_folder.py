@@ -8,6 +8,7 @@ from datasets import Dataset, Features, List, Value, concatenate_datasets
 from hf_longseq.data.published import content_hash
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
+from hf_longseq.training.environment import environment
 from hf_longseq.training.recipe import Recipe
 
 SETTINGS = {"model": {"arch": "s4"}, "pretrain": {"max_steps": 10}, "run": {"phase": "pretrain", "seed": 0}}
@@ -135,7 +136,7 @@ def test_a_run_finds_what_it_started_from_after_the_folders_moved(tmp_path):
 
 
 def test_the_environment_names_versions_and_hardware():
-    facts = run_folder.environment()
+    facts = environment()
     assert {"hf_longseq", "torch", "transformers", "python", "cpu", "threads", "gpu", "commit"} <= set(facts)
     json.dumps(facts)
 

@@ -24,6 +24,7 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import ARCHITECTURES
 from hf_longseq.training import run_folder
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.untrusted import open_model
 
 LONGEST = 2048
 """Distances looked at where the task is longer and nothing else is asked for."""
@@ -119,7 +120,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
     kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
     if kind not in kinds:
         raise HfLongSeqError(f"checkpoint {folder} is a model of type {kind!r}: give one of {', '.join(kinds)}.")
-    return kinds[kind], run_folder.open_model(AutoModel, folder, dtype=torch.float32)
+    return kinds[kind], open_model(AutoModel, folder, dtype=torch.float32)
 
 
 def task_examples(

@@ -36,7 +36,7 @@ from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.workers import Cluster, Here, Processes, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import distributed, run_folder
+from hf_longseq.training import distributed, locks, run_folder
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe, joint_settings
 from hf_longseq.training.recipe_file import Raw
@@ -133,7 +133,7 @@ def compare(
     bases = settings.base_recipes(axes, load)
     check_settings(axes, load)
     output_dir, data = Path(output_dir), DataCache()
-    with run_folder.holding(output_dir):
+    with locks.holding(output_dir):
         names = {} if overwrite else settings.earlier_names(output_dir)
         section = next(iter(bases.values())).data
         whole = len(load_task(section.task, **section.options)[0]["train"])
@@ -191,21 +191,21 @@ def spt(
         'best'
     """
     comparison = compare(source, output_dir, inits=inits, **options)
-    with run_folder.holding(comparison.output_dir):
+    with locks.holding(comparison.output_dir):
         return replace(comparison, best=keep_best(comparison.output_dir))
 
 
 def clear_leftovers(output_dir: Path) -> None:
     """Wait for the processes of a command that was killed, which end with it, and remove what they left of runs."""
-    for lock in (output_dir / RUNS).glob(f"*/{run_folder.LOCK}"):
+    for lock in (output_dir / RUNS).glob(f"*/{locks.LOCK}"):
         try:
-            with filelock.FileLock(lock, timeout=run_folder.SECONDS_TO_DIE):
+            with filelock.FileLock(lock, timeout=locks.SECONDS_TO_DIE):
                 if (lock.parent / run_folder.METRICS).is_file():
-                    shutil.rmtree(lock.parent / run_folder.CHECKPOINTS, ignore_errors=True)
+                    shutil.rmtree(lock.parent / locks.CHECKPOINTS, ignore_errors=True)
                 lock.unlink()
         except filelock.Timeout:
             raise HfLongSeqError(
-                f"{lock.parent} is in use by another command ({run_folder.read_text(lock)}): let it end."
+                f"{lock.parent} is in use by another command ({locks.read_text(lock)}): let it end."
             ) from None
 
 

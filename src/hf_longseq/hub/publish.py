@@ -39,6 +39,7 @@ from hf_longseq.hub.repository import (
 )
 from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
+from hf_longseq.training.untrusted import open_model
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,7 @@ def _open(folder: Path, name: str):
             f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
             "give another run or repository, or use push_to_hub of the model itself."
         )
-    return run_folder.open_model(saved, folder, dtype="float32")
+    return open_model(saved, folder, dtype="float32")
 
 
 def _usage(repo_id: str, head: str, revision: str | None) -> str:

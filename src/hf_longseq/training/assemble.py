@@ -32,16 +32,15 @@ from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.training.architectures import KNOWN, config_class_of, is_hf, label_fields, looking_back
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics, SplitMetrics
-from hf_longseq.training.run_folder import open_model
 from hf_longseq.training.token_metrics import TokenMetrics
 from hf_longseq.training.transfer import (
-    SAFELY,
     TransferReport,
     config_of,
     load_pretrained,
     local_checkpoint,
     start_from_weights,
 )
+from hf_longseq.training.untrusted import SAFELY, open_model
 
 if TYPE_CHECKING:
     from datasets import Dataset

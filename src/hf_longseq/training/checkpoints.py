@@ -20,7 +20,8 @@ from safetensors import SafetensorError
 from transformers import TrainerCallback
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import CHECKPOINTS, file_hash, read_json, sync, write_json
+from hf_longseq.training.locks import CHECKPOINTS
+from hf_longseq.training.run_folder import file_hash, read_json, sync, write_json
 
 SEAL = "complete.json"
 STATE = "trainer_state.json"

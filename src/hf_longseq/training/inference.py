@@ -26,6 +26,7 @@ from hf_longseq.training.span_answers import span_answers
 from hf_longseq.training.subsets import TaskData, load_data
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
+from hf_longseq.training.untrusted import open_model
 
 SPLITS = ("train", "validation", "test")
 
@@ -96,7 +97,7 @@ def predict(
     if not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
-    classifier = run_folder.open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, model)
+    classifier = open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, model)
     config = classifier.config
     if source is None:
         recipe, phase, seed = _recorded(model)

@@ -24,11 +24,12 @@ from transformers import PreTrainedModel, PrinterCallback
 
 from hf_longseq.data.row_hashes import count_trained_on, save_trained_on
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
+from hf_longseq.training import callbacks, checkpoints, distributed, locks, run_folder
 from hf_longseq.training.architectures import starts_from
 from hf_longseq.training.arguments import check_seed
 from hf_longseq.training.assemble import all_labels
 from hf_longseq.training.config import FinetuneConfig
+from hf_longseq.training.environment import environment
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
@@ -184,7 +185,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
     """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
     with (
         tracker(job.settings.report_to, job.settings.section, job.folder),
-        run_folder.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
+        locks.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
         checkpoints.room_in(job.folder),
     ):
         distributed.check_enough(len(job.train))
@@ -194,7 +195,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
         if state == "finished":
             job.tell(job.steps, None)
             if distributed.is_main():  # a kill may have come before that
-                shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)
+                shutil.rmtree(job.folder / locks.CHECKPOINTS, ignore_errors=True)
             return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
         flops = _flops(job, trainer)  # in every process, for batch norm is computed by all together
         test_metrics = _train(job, trainer, stop, resumed_from)
@@ -254,7 +255,7 @@ def _claim(
     checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
     if checkpoint is None:
         run_folder.write_yaml(path, settings)  # it begins, or begins again, with the weights that are there now
-    run_folder.write_json(folder / run_folder.ENVIRONMENT, run_folder.environment())
+    run_folder.write_json(folder / run_folder.ENVIRONMENT, environment())
     run_folder.write_json(begun, record)
     if "source_row" in job.train.column_names:  # which rows of a user's own source are in which split
         rows = {name: [int(row) for row in split["source_row"][:]] for name, split in job.splits.items()}
@@ -335,7 +336,7 @@ def _finish(trainer: LongSeqTrainer, model: PreTrainedModel, folder: Path, resul
         if path.is_file():
             run_folder.sync(path)  # the mark of a finished run must not reach the disk before its weights
     run_folder.write_json(folder / run_folder.METRICS, result)
-    shutil.rmtree(folder / run_folder.CHECKPOINTS, ignore_errors=True)
+    shutil.rmtree(folder / locks.CHECKPOINTS, ignore_errors=True)
 
 
 def _chance(job: Job, result: dict[str, Any]) -> dict[str, Any]:

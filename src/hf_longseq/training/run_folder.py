@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The run folder: settings, records and splits, and the lock that lets one command write.
+"""The run folder: settings, records and splits.
 
     resolved.yaml     every setting of the run; `--recipe FOLDER/resolved.yaml` repeats it
     environment.json  versions, hardware, threads, commit
@@ -12,40 +12,29 @@
 Each file is written whole or not at all.
 """
 
-import contextlib
 import glob
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import socket
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import filelock
-import psutil
 import yaml
 
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.version import __version__
+from hf_longseq.training.locks import CHECKPOINTS, LOCK, lives
 
 if TYPE_CHECKING:
     from hf_longseq.data.task import TaskSpec
 
 RESOLVED, ENVIRONMENT, DATA = "resolved.yaml", "environment.json", "data.json"
 SPLITS, HISTORY, METRICS = "splits.json", "history.json", "metrics.json"
-CHECKPOINTS = "checkpoints"
-LOCK = ".lock"
 # Values that a file of settings may hold.
 MOST_VALUES = 1_000_000
-# How weights that may be anybody's are opened: no pickles, and no code that lies beside them.
-SAFELY = {"use_safetensors": True, "trust_remote_code": False}
-# What a killed process leaves behind (the workers that prepared its batches) notices its end within this time.
-SECONDS_TO_DIE = 30
 # Names under which files and folders are written before they get their own.
 UNFINISHED = re.compile(r"\..+\.\d+")
 
@@ -144,7 +133,7 @@ def _unfinished(path: Path) -> Path:
 def _remove_leftovers(path: Path) -> None:
     """Delete what processes of this machine that were killed wrote of a file or folder, short of its name."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*"):
-        if not UNFINISHED.fullmatch(left.name) or _lives(left.suffix[1:]):
+        if not UNFINISHED.fullmatch(left.name) or lives(left.suffix[1:]):
             continue
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -190,55 +179,6 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
     empty_folder(folder)
     write_yaml(folder / RESOLVED, settings)
     return "new"
-
-
-@contextlib.contextmanager
-def holding(folder: str | os.PathLike) -> Iterator[None]:
-    """Keep every other command out of an output folder; the system itself lets go when this process is killed."""
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / LOCK
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=SECONDS_TO_DIE if holder_is_dead(path) else 0)
-    except filelock.Timeout:
-        raise HfLongSeqError(
-            f"output_dir {folder} is in use by another command ({read_text(path) or 'of unknown number'}): let it "
-            "end, or choose another output_dir."
-        ) from None
-    try:
-        path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
-        yield
-    finally:
-        # Removed while still held: whoever waits for this very file sees that it has no name any more.
-        path.unlink(missing_ok=True)
-        lock.release()
-        with contextlib.suppress(OSError):  # it holds checkpoints, or there is none
-            (folder / CHECKPOINTS).rmdir()
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def holder_is_dead(lock: Path) -> bool:
-    """Whether the process named in a lock ran on this machine and is no more."""
-    words = read_text(lock).split()
-    here = len(words) == 4 and words[3] == socket.gethostname() and words[1].isdigit()
-    return here and words[1] != str(os.getpid()) and not _lives(words[1])
-
-
-def _lives(process: str) -> bool:
-    """Whether another process of this number runs here; no process has a longer one."""
-    return process != str(os.getpid()) and len(process) < 9 and psutil.pid_exists(int(process))
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; nothing where there is none."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
 
 
 def _content(folder: Path) -> list[Path]:
@@ -314,46 +254,6 @@ def started_from(run: str | os.PathLike, settings: dict) -> Path | None:
     return None
 
 
-def environment() -> dict[str, Any]:
-    """Versions, hardware and threads under which a result came about."""
-    import datasets
-    import torch
-    import transformers
-
-    return {
-        "hf_longseq": __version__,
-        "commit": git_commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "datasets": datasets.__version__,
-        "platform": platform.platform(),
-        "cpu": cpu_name(),
-        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "processes": int(os.environ.get("WORLD_SIZE", 1)),
-        "gpu": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
-    }
-
-
-def cpu_name() -> str:
-    """Model of the processor as the system names it."""
-    named = re.search(r"^model name\s*:(.*)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
-    return named[1].strip() if named else platform.processor() or platform.machine()
-
-
-def git_commit() -> str | None:
-    """Commit of the package's source tree (with "+changes" if files differ from it), or None outside of git."""
-    root = Path(__file__).resolve().parents[3]
-    if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
-        return None
-    words = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
-    try:
-        return subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
 def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]:
     """Task, origin, options, and for each split the number of examples and a hash of their content."""
     from hf_longseq.data.published import content_hash
@@ -361,33 +261,6 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
     sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
     origin = {name: getattr(spec, name) for name in ("source", "license", "note", "mask_ratio")}
     return {"task": spec.name, **origin, "options": options, "splits": sizes}
-
-
-def check_safetensors(folder: str | os.PathLike) -> None:
-    """Raise unless a folder holds weights as safetensors: pickles, which other files of weights are, stay closed."""
-    if not any(Path(folder, f"model.safetensors{part}").is_file() for part in ("", ".index.json")):
-        others = sorted(path.name for path in Path(folder).glob("*.*") if path.suffix in (".bin", ".pt", ".ckpt"))
-        held = "no model.safetensors" + (f", only {others[0]}" if others else "")
-        raise HfLongSeqError(
-            f"model {folder} holds {held}: save it again with save_pretrained, which writes safetensors, the one kind "
-            "of weights that is opened here."
-        )
-
-
-def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> Any:
-    """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code."""
-    from hf_longseq.training.untrusted import read_config
-
-    check_safetensors(folder)
-    try:
-        return auto_class.from_pretrained(folder, config=read_config(folder), **SAFELY, **options).eval()
-    except HfLongSeqError:
-        raise
-    except Exception as error:  # whatever a damaged or hostile configuration leads to
-        reason = " ".join(str(error).split())
-        if "ignore_mismatched_sizes" in reason:  # transformers names the tensors in a log of its own
-            reason = "its tensors have other shapes than config.json says."
-        raise HfLongSeqError(f"{folder} holds no model that this package can open: {reason}") from error
 
 
 def weights_hash(folder: str | os.PathLike) -> str:

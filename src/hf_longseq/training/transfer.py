@@ -41,8 +41,8 @@ from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.training.architectures import KNOWN, base_config, commit_of, model_field_types, starts_from
 from hf_longseq.training.arguments import ModelSection
-from hf_longseq.training.run_folder import SAFELY, check_safetensors, read_resolved
-from hf_longseq.training.untrusted import read_config
+from hf_longseq.training.run_folder import read_resolved
+from hf_longseq.training.untrusted import SAFELY, check_safetensors, read_config
 
 NEW_PREFIXES = ("classifier.",)
 DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.", "classifier.")

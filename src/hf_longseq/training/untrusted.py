@@ -1,15 +1,19 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations that may be anybody's: read without code, and refused where they make transformers fetch some."""
+"""Configurations and weights that may be anybody's: read without code, and refused where they make transformers fetch
+some."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 
+# How weights that may be anybody's are opened: no pickles, and no code that lies beside them.
+SAFELY = {"use_safetensors": True, "trust_remote_code": False}
 # What transformers holds itself. Others may be fetched from the Hub: "organisation/kernel", "flash_attention_2".
 BUILT_IN = {
     "_attn_implementation": (None, "eager", "sdpa", "flex_attention"),
@@ -51,3 +55,26 @@ def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
     for name in config.sub_configs:
         if isinstance(inner := getattr(config, name, None), PreTrainedConfig):
             yield from _parts(inner)
+
+
+def check_safetensors(folder: str | os.PathLike) -> None:
+    """Raise unless a folder holds weights as safetensors: pickles, which other files of weights are, stay closed."""
+    if not any(Path(folder, f"model.safetensors{part}").is_file() for part in ("", ".index.json")):
+        others = sorted(path.name for path in Path(folder).glob("*.*") if path.suffix in (".bin", ".pt", ".ckpt"))
+        held = "no model.safetensors" + (f", only {others[0]}" if others else "")
+        raise HfLongSeqError(
+            f"model {folder} holds {held}: save it again with save_pretrained, which writes safetensors, the one kind "
+            "of weights that is opened here."
+        )
+
+
+def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> Any:
+    """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code."""
+    check_safetensors(folder)
+    what = f"{folder} holds no model that this package can open"
+    with explained(what, Exception):  # whatever a damaged or hostile configuration leads to
+        options |= {**SAFELY, "ignore_mismatched_sizes": True, "output_loading_info": True}
+        model, found = auto_class.from_pretrained(folder, config=read_config(folder), **options)
+    if found["mismatched_keys"]:
+        raise HfLongSeqError(f"{what}: its tensors have other shapes than config.json says.")
+    return model.eval()
