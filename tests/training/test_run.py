@@ -181,6 +181,28 @@ def test_the_labelled_subset_varies_with_the_seed_of_the_run_unless_it_is_fixed(
     assert str(labels(0, subset_seed=3)[0]) == str(labels(1, subset_seed=3)[0]) == str(labels(3)[0])
 
 
+def test_labels_can_pay_for_their_own_validation(tiny, tmp_path):
+    def rows(seed=0, **data):
+        loaded = load_data(tiny(data={"num_train_examples": 20, "validation": "labels", **data}).data, seed)
+        names = ("labelled", "validation", "pretrain", "pretrain_validation", "test")
+        return {name: {tuple(row) for row in getattr(loaded, name)["input_values"]} for name in names}
+
+    cut, separate = rows(), rows(validation="separate")
+    assert (len(cut["labelled"]), len(cut["validation"])) == (16, 4)
+    assert cut["labelled"] | cut["validation"] == separate["labelled"] and not cut["labelled"] & cut["validation"]
+    assert cut["pretrain_validation"] == separate["validation"] and cut["test"] == separate["test"]
+    assert rows(pretrain_inputs="subset")["pretrain"] == cut["labelled"]
+    assert rows(seed=1)["validation"] != cut["validation"]
+    run = finetune(tiny(data={"num_train_examples": 20, "validation": "labels"}), tmp_path / "run").output_dir
+    sizes = json.loads((run / "data.json").read_text())["splits"]
+    assert (sizes["train"]["num_examples"], sizes["validation"]["num_examples"]) == (16, 4)
+
+
+def test_labels_that_pay_for_their_validation_are_enough_for_both(tiny):
+    with pytest.raises(HfLongSeqError, match="has none of class"):
+        load_data(tiny(data={"num_train_examples": 2, "validation": "labels"}).data)
+
+
 def test_pretraining_takes_any_dataset_of_the_tasks_inputs(tiny, tmp_path):
     more = Dataset.from_dict({"input_values": [[0.1 * step for step in range(15)]] * 9})
     run = pretrain(tiny(), tmp_path / "run", train_dataset=more.with_format("numpy"))

@@ -71,10 +71,13 @@ def check_models(runs: Sequence[Run], data: DataCache) -> None:
             fresh_model(head, config)
 
 
-def check_held_out(output_dir: Path, data: TaskData) -> None:
-    """Raise if a run in the folder of a comparison was chosen or scored on other data: a row is of one test split."""
+def check_held_out(output_dir: Path, data: TaskData, separate: bool) -> None:
+    """Raise if a run in the folder of a comparison was chosen or scored on other data: a row is of one test split.
+
+    Where validation is not a `separate` split, every seed has its own.
+    """
     known = sorted((output_dir / RUNS).glob(f"*/{run_folder.DATA}"))
-    splits = {"validation": data.validation, "test": data.test} if known else {}
+    splits = {"test": data.test, **({"validation": data.validation} if separate else {})} if known else {}
     now = run_folder.data_record(splits, data.spec, {})["splits"]
     for path in known:
         then = run_folder.read_json(path)["splits"]

@@ -55,6 +55,9 @@ class DataSection:
     task: str = option("", "task name, see `hf-longseq tasks list`")
     train_fraction: float | None = option(None, "share of the training split whose labels are used")
     num_train_examples: int | None = option(None, "number of training examples whose labels are used")
+    validation: Literal["separate", "labels"] = option(
+        "separate", "what fine-tuning is chosen on: the task's validation split, or a fifth of the training labels"
+    )
     num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")
     num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
     subset_seed: int | Literal["run"] = option(

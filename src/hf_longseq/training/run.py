@@ -15,7 +15,7 @@ import contextlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,7 @@ def pretrain(
         HfLongSeqError: If a setting, the data or the folder is not fit for the run; nothing is written then.
     """
     data = _loaded(recipe, seed, data)
+    data = replace(data, validation=data.pretrain_validation)
     rows = data.pretrain if train_dataset is None else train_dataset
     run = {"phase": "pretrain", "seed": seed}
     return _run(Job(Path(output_dir), recipe, "pretrain", run, rows, data, listener, metric="loss"), overwrite)

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskData:
-    """The splits a run uses: inputs of pretraining, the labelled subset, validation and test."""
+    """The splits a run uses: inputs of pretraining and of its evaluation, the labelled subset, validation and test."""
 
     spec: TaskSpec
     pretrain: "Dataset"
+    pretrain_validation: "Dataset"
     labelled: "Dataset"
     validation: "Dataset"
     test: "Dataset"
 
 
+# The share of the labels that `data.validation=labels` chooses on.
+VALIDATION_SHARE = 0.2
 # Validation and test are cut to the same examples in every run, so that scores can be compared.
 HELD_OUT_SEED = 42
 
@@ -63,7 +66,24 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
         pretrain = limit_examples(train, section.pretrain_inputs, subset_seed, by_class, "data.pretrain_inputs")
     else:
         pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
-    return TaskData(spec, pretrain, labelled, held_out["validation"], held_out["test"])
+    validation = held_out["validation"]
+    if section.validation == "labels":
+        subset = section.pretrain_inputs == "subset"
+        labelled, validation = _cut_labels(labelled, spec, by_class)
+        pretrain = labelled if subset else pretrain
+    return TaskData(spec, pretrain, held_out["validation"], labelled, validation, held_out["test"])
+
+
+def _cut_labels(labelled: "Dataset", spec: TaskSpec, by_class: bool) -> "tuple[Dataset, Dataset]":
+    """Labelled rows for training and, a fifth of them, for every choice."""
+    count = max(round(VALIDATION_SHARE * len(labelled)), 1)
+    if count == len(labelled):
+        raise HfLongSeqError("data.validation is labels, and there is one labelled row: label more, or use separate.")
+    ordered = limit_examples(labelled, len(labelled), HELD_OUT_SEED, by_class)
+    train, validation = ordered.select(range(count, len(ordered))), ordered.select(range(count))
+    if by_class:
+        check_classes(train, spec)
+    return train, validation
 
 
 def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec) -> "Dataset":
