@@ -141,11 +141,8 @@ def head_class(args: Any, spec: TaskSpec) -> type:
 
 def configuration(model: str | ModelSection | PreTrainedConfig, args: Any, spec: TaskSpec) -> PreTrainedConfig:
     """The configuration of a phase: the fields that are asked for, and what rows and objective determine."""
-    if not pretrains(args) and spec.problem_type is None:
-        raise HfLongSeqError(
-            f"{spec.source} has no labels to fine-tune on: name their column with --label_column, or use "
-            "`hf-longseq pretrain`."
-        )
+    if not pretrains(args):
+        _check_labelled(spec)
     if isinstance(model, PreTrainedConfig):
         return _fitted(model, args, spec)
     if not isinstance(model, (str, ModelSection)):
@@ -346,7 +343,16 @@ def collators_and_metrics(
     return training, evaluation, DenoisingMetrics(documents=documents)
 
 
+def _check_labelled(spec: TaskSpec) -> None:
+    if spec.problem_type is None:
+        raise HfLongSeqError(
+            f"{spec.source} has no labels to fine-tune on: name their column with --label_column, or use "
+            "`hf-longseq pretrain`."
+        )
+
+
 def _of_classification(spec: TaskSpec, label_scale: list[float] | None) -> tuple[Callable, None, SplitMetrics]:
+    _check_labelled(spec)
     fitting = (TokenMetrics if spec.per_position else ClassificationMetrics).FITTING[spec.problem_type]
     if spec.metric not in fitting:
         raise HfLongSeqError(
