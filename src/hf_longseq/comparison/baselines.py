@@ -152,11 +152,11 @@ def _inputs(rows: "Dataset", spec: "TaskSpec") -> list[Any]:
 def _sequence_features(spec: "TaskSpec", seed: int) -> dict[str, Any]:
     """The ways to features that suit a task: an object with `fit_transform` and `transform` each."""
     if spec.modality == "values":
-        ways = {"log spectra": Each(log_spectrum), "random kernels": RandomKernels(seed)}
-        return {"values as they are": Each(_flat_values(spec))} | ways if spec.image_shape else ways
+        of_values = {"log spectra": Each(log_spectrum), "random kernels": RandomKernels(seed)}
+        return {"values as they are": Each(_flat_values(spec))} | of_values if spec.image_shape else of_values
     small = (spec.vocab_size or 0) <= SMALL_ALPHABET
     longest = 4 if small else 2 if byte_text.is_read_by(spec) else 1
-    ways = {
+    ways: dict[str, Counts] = {
         f"counts of {longest}-mers" if longest > 1 else "counts of symbols": Counts(longest),
         "counts by quarter": Counts(longest, QUARTERS),
     }

@@ -26,14 +26,15 @@ class Spent:
 
     def of(self, tie: str, flops: CountFlops) -> float | None:
         """The amount of a tied quantity: steps, operations, or epochs of the labels that as many examples make."""
-        pretrain, finetune = self.recipe.pretrain.global_batch_size, self.recipe.finetune.global_batch_size
+        pretrain: Any = self.recipe.pretrain.global_batch_size  # a loaded recipe has both
+        finetune: Any = self.recipe.finetune.global_batch_size
         if tie == "steps":
             return self.pretrain_steps + self.finetune_steps
         examples = self.pretrain_steps * pretrain, self.finetune_steps * finetune
         if tie == "epochs":
             return sum(examples) / self.labels
-        costs = flops(self.recipe, "pretrain"), flops(self.recipe, "finetune")
-        return None if None in costs else sum(n * cost for n, cost in zip(examples, costs, strict=True))
+        first, second = flops(self.recipe, "pretrain"), flops(self.recipe, "finetune")
+        return None if first is None or second is None else examples[0] * first + examples[1] * second
 
 
 def tied_steps(
@@ -50,7 +51,7 @@ def tied_steps(
             f"{label} cannot equal an arm of {arch} whose {tie} differ from grid point to grid point: leave the key "
             f"that changes them out of the grid, or give its budgets in {'steps' if tie == 'steps' else 'epochs'}."
         )
-    batch = recipe.scratch.global_batch_size
+    batch: Any = recipe.scratch.global_batch_size
     per_step = {"steps": 1.0, "epochs": batch / spents[0].labels, "flops": batch * cost}[tie]
     steps = round(amounts[0] / per_step)
     if steps <= scratch_steps:

@@ -288,5 +288,9 @@ def keep_best(output_dir: Path) -> Path | None:
         return None
     best = runs["validation"].idxmax() if runs["greater_is_better"].all() else runs["validation"].idxmin()
     source = output_dir / runs.loc[best, "run"]
-    run_folder.replace_folder(output_dir / BEST, lambda fresh: shutil.copytree(source, fresh, dirs_exist_ok=True))
+
+    def copy(fresh: Path) -> None:
+        shutil.copytree(source, fresh, dirs_exist_ok=True)
+
+    run_folder.replace_folder(output_dir / BEST, copy)
     return output_dir / BEST

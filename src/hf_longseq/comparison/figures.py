@@ -9,7 +9,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from markupsafe import Markup
@@ -21,7 +21,7 @@ from hf_longseq.comparison.tables import Row, colour_of, labels_text, metric_tex
 from hf_longseq.metrics import PERCENT
 
 INK, FAINT, RULE, PAPER = "#1f2328", "#656d76", "#dfe3e8", "#ffffff"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.5, "svg.fonttype": "none",
     "text.parse_math": False, "axes.edgecolor": RULE, "axes.linewidth": 0.8, "axes.labelcolor": FAINT,
     "axes.grid": True, "axes.axisbelow": True, "axes.facecolor": "none", "figure.facecolor": "none",
@@ -267,7 +267,7 @@ def _legend(figure, arms: Sequence[str], lines: bool = True) -> None:
                   handlelength=3 if lines else 2)  # fmt: skip
 
 
-def line_style(arm: str, arms: Sequence[str]) -> str:
+def line_style(arm: str, arms: Sequence[str]) -> Any:
     """How the line of an arm is drawn: variants of one colour differ in their dashes."""
     return ["-", "--", ":", "-."][list(arms).index(arm) % 4] if "@" in arm else "-"
 

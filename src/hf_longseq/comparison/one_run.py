@@ -13,6 +13,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -85,7 +86,7 @@ def perform(task: Task, listener: Listener, data: DataCache) -> Path:
 def _train(task: Task, listener: Listener, data: DataCache) -> None:
     run, folder = task.run, task.folder(task.run.name)
     loaded = data.load(run.recipe.data) if distributed.count() == 1 else None  # else each waits for its turn
-    common = {"seed": run.seed, "listener": listener, "data": loaded}
+    common: dict[str, Any] = {"seed": run.seed, "listener": listener, "data": loaded}
     if run.phase == "pretrain":
         pretrain(run.recipe, folder, **common)
     else:
@@ -95,7 +96,7 @@ def _train(task: Task, listener: Listener, data: DataCache) -> None:
 
 def _score(task: Task, data: DataCache) -> Path:
     run, path = task.run, task.folder(task.run.name) / run_folder.METRICS
-    section = run.recipe.finetune if run.pretrained else run.recipe.scratch
+    section: Any = run.recipe.finetune if run.pretrained else run.recipe.scratch
     batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
     scores = evaluate(path.parent, data=data.load(run.recipe.data), batch_size=batch)
     run_folder.write_json(path, {**run_folder.read_json(path), "test": scores})

@@ -260,10 +260,10 @@ class Planner:
 
     def _is_tied(self, tied: Arm, arm: Arm, fraction: float | None, seed: int) -> bool:
         """Whether an arm from scratch has the model and the budget of another arm."""
-        if not arm.init.pretrains or tied.partner != arm.partner:
+        if not arm.init.pretrains or tied.partner != arm.partner or tied.tied_to is None or tied.init.tie is None:
             return False
-        amounts = [self._spent(one, {}, fraction, seed).of(tied.init.tie, self.flops) for one in (tied.tied_to, arm)]
-        return None not in amounts and math.isclose(*amounts, rel_tol=0.005)
+        one, other = (self._spent(x, {}, fraction, seed).of(tied.init.tie, self.flops) for x in (tied.tied_to, arm))
+        return one is not None and other is not None and math.isclose(one, other, rel_tol=0.005)
 
     def _grid(self, arch: str) -> Mapping[str, tuple]:
         """The grid of an architecture; tuning without learning rates tries those near the recipes' own."""
@@ -299,7 +299,7 @@ class Planner:
         if arm.init.pretrains:
             return spent.finetune_steps
         scratch_steps = spent.recipe.scratch.steps(spent.labels)
-        if arm.tied_to is None:
+        if arm.tied_to is None or arm.init.tie is None:
             return scratch_steps
         points = self._points(arch, arm.tied_to)
         spents = [self._spent(arm.tied_to, one, fraction, seed) for one in points]

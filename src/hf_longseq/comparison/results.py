@@ -185,7 +185,7 @@ class PlanResults:
         """Chosen runs whose test score is still to be read."""
         groups = [group for group in self.groups() if self.decided(group)]
         names = [run["name"] for group in groups for run in self.chosen(group)]
-        return [name for name in names if self.metrics[name] and "test" not in self.metrics[name]]
+        return [name for name in names if (metrics := self.metrics[name]) and "test" not in metrics]
 
     def unfinished(self) -> list[str]:
         return [name for name in self.runs if not self.metrics[name] and not self.errors[name]]
@@ -265,7 +265,7 @@ class PlanResults:
         return next(filter(None, records), {})
 
 
-def _read(path: Path) -> Record | None:
+def _read(path: Path) -> Any:
     try:
         return run_folder.read_json(path)
     except FileNotFoundError:

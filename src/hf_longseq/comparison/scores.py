@@ -159,6 +159,7 @@ def _read(folder: Path, name: str) -> Results:
     # an error has no scale, and no margin
     scores["margin"] = [margin / 100 if results["greater_is_better"] else 0.0 for _, margin in family]
     curves = curves.merge(_reported(scores)[["run", *KEY, "seed", "pretrain_steps"]], on="run")
+    failed: list[dict[str, str | None]]
     failed = [{"run": str(raw.get("run")), "error": str(raw.get("error"))} for raw in results.get("failed") or ()]
     failed += [{"run": str(run), "error": None} for run in results.get("unfinished") or ()]
     said = {

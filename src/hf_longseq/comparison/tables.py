@@ -66,7 +66,7 @@ class Row(NamedTuple):
 def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
     """All lines of all tasks' tables, in the order of `means`."""
     rows = []
-    for key, block in means.groupby(["data", "architecture", "labels"], sort=False, dropna=False):
+    for (data, architecture, labels), block in means.groupby(["data", "architecture", "labels"], sort=False):
         scratch = block["arm"].map(from_scratch)
         bases = {row["arm"]: row for _, row in block[scratch].iterrows()}
         variants = block["arm"].map(lambda name: settings_text(split_name(name)[1]))
@@ -80,7 +80,8 @@ def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
             against = dict.fromkeys(base for one in ordered for base in partners(one, bases)) or bases
             by_heading = {style(base).heading: bases[base] for base in reversed(list(against))}
             by_heading |= {style(one["arm"], means["arm"]).heading: one for one in found}
-            rows.append(Row(*key, ", ".join(filter(None, words)), by_heading, *over))
+            variant = ", ".join(filter(None, words))
+            rows.append(Row(data, architecture, labels, variant, by_heading, *over))
     return rows
 
 

@@ -81,10 +81,10 @@ def write_report(
     parts, figures, lacks = sections(results, means, found, command)
     names = list(dict.fromkeys(results.folders["data"]))
     title = names[0] if len(names) == 1 else "What self-pretraining gains"
-    content = {"written_by": WRITER, "version": __version__, "command": command}
+    content: dict[str, Any] = {"written_by": WRITER, "version": __version__, "command": command}
     for name, table in (("arms", means), ("gains", found), ("failed", results.failed)):
         content[name] = json.loads(table.to_json(orient="records", double_precision=15))
-    fields = {"title": title, "sections": parts, "version": __version__}
+    fields: dict[str, Any] = {"title": title, "sections": parts, "version": __version__}
     files = {
         "report.md": render(TEMPLATES / "report.md.jinja", **fields, table=_markdown),
         "report.tex": _latex(parts),
@@ -92,10 +92,8 @@ def write_report(
     }
     pictures = {f"figures/{figure.name}.png": figure.png for figure in figures}
     content["files"] = [JSON, *files, *pictures]
-    written = {JSON: json.dumps(content, indent=1, ensure_ascii=False) + "\n", **files, **pictures}
-    _replace(
-        Path(output_dir), {name: text.encode() if isinstance(text, str) else text for name, text in written.items()}
-    )
+    files = {JSON: json.dumps(content, indent=1, ensure_ascii=False) + "\n", **files}
+    _replace(Path(output_dir), {name: text.encode() for name, text in files.items()} | pictures)
     return Report(Path(output_dir), content["files"], lacks)
 
 

@@ -268,7 +268,7 @@ class SPTConfig(FinetuneConfig):
             raise HfLongSeqError(f"{where}.num_levels is {self.num_levels}: give 0 (L1 loss) or at least 2 levels.")
 
 
-PHASES: dict[str, type[FinetuneConfig]] = {
+PHASES: dict[str, type] = {
     "pretrain": SPTConfig,
     "finetune": FinetuneConfig,
     "scratch": FinetuneConfig,
