@@ -14,6 +14,7 @@ TRAVEL = {"torch", "transformers", "huggingface_hub", "PIL"}  # what transformer
 @pytest.fixture(autouse=True)
 def at_root(monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("logging.config.dictConfig", lambda settings: None)  # it would silence this package's loggers
 
 
 def test_imports_keep_the_contracts(capsys):

@@ -1,6 +1,5 @@
 """Every task by its name: two steps of pretraining, two of fine-tuning, a table."""
 
-
 import pandas as pd
 import pytest
 from stand_ins import (
