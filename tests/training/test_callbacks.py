@@ -235,6 +235,6 @@ def test_each_run_of_wandb_is_closed_so_that_the_next_gets_its_own(tiny, tmp_pat
     fake = types.SimpleNamespace(run=object(), finish=lambda: finished.append(os.environ.get("WANDB_DIR")))
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    with tracker("wandb", "finetune", tmp_path / "run"):
+    with tracker(["wandb"], "finetune", tmp_path / "run"):
         assert os.environ["WANDB_DIR"] == str(tmp_path / "run") and not finished
     assert len(finished) == 1

@@ -84,7 +84,7 @@ def test_the_command_line_takes_them_with_and_without_the_phase():
     [
         (["--save_steps", "5"], "pretrain.save_steps is set by the run"),
         (["--pretrain.optm", "sgd"], "did you mean 'optim'?"),
-        (["--learning_rat", "1"], "pretrain.learning_rat is not an option (did you mean 'learning_rate'?)"),
+        (["--learning_rat", "1"], "unknown option --learning_rat"),
     ],
 )
 def test_the_command_refuses_by_name(capsys, tmp_path, words, message):

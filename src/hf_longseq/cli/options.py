@@ -109,7 +109,9 @@ def split_dotted(argv: list[str], phase: str | None = None, parser: Parser | Non
         word = words.pop(0)
         name = word[2:] if word.startswith("--") else ""
         if phase and name and "." not in name and name not in own:
-            name = f"{phase}.{name}"
+            from hf_longseq.training.config import PHASES, REFUSED, phase_fields
+
+            name = f"{phase}.{name}" if name in REFUSED or name in phase_fields(PHASES[phase]) else name
         if "." not in name:
             rest.append(word)
             continue

@@ -309,6 +309,8 @@ def phase_values(section: str, values: dict[str, Any]) -> dict[str, Any]:
                 "transformers' TrainingArguments."
             )
         found[name] = convert(value, known[name], f"{section}.{name}")
+    if (found.get("max_steps") or 0) < 0:
+        raise HfLongSeqError(f"{section}.max_steps is {found['max_steps']}: give a whole number from 0, or none.")
     if "activation_checkpointing" in known and "gradient_checkpointing" in found:  # the new name of it
         found["activation_checkpointing"] = found.pop("gradient_checkpointing")
     return found

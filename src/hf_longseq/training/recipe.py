@@ -87,9 +87,9 @@ class Recipe:
         # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
         sections["scratch"] = {**sections["finetune"], **sections["scratch"]}
         model = build_section(ModelSection, sections["model"], "model")
+        phases = {name: build_phase(name, sections[name]) for name in PHASES}
         if not sections["data"].get("task"):
             raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
-        phases = {name: build_phase(name, sections[name]) for name in PHASES}
         # The model section describes the fine-tuned model; causal pretraining makes it look back only.
         model.fields = {**({} if is_hf(arch) else {"bidirectional": True}), **model.fields}
         return cls(_checked_model(model), _checked_data(sections["data"]), **phases)
