@@ -5,9 +5,13 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from hf_longseq import Recipe
 from hf_longseq.comparison import compare, workers
@@ -106,8 +110,16 @@ def weights(folder):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("alone") / "out"
-    return compare("listops-tiny", folder, **LISTOPS)
+    """What one process gives, on one thread as the workers have."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield compare("listops-tiny", tmp_path_factory.mktemp("alone") / "out", **LISTOPS)
+    torch.set_num_threads(threads)
+
+
+def untimed(folder):
+    """The scores of a comparison, without what differs from run to run."""
+    return pd.read_csv(folder / "scores.csv").drop(columns=["seconds", "folder"], errors="ignore")
 
 
 class Blow:
@@ -127,24 +139,41 @@ def kill_a_worker():
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_costs_nothing_but_time(alone, tmp_path):
-    together = compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(kill_a_worker), **LISTOPS)
+def test_a_worker_that_is_killed_costs_nothing_but_time(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
+    compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(kill_a_worker), **LISTOPS)
     assert weights(tmp_path / "out") == weights(alone.output_dir)
-    one, two = (done.scores.drop(columns=["seconds", "folder"]) for done in (alone, together))
-    pd.testing.assert_frame_equal(one, two)
+    pd.testing.assert_frame_equal(untimed(alone.output_dir), untimed(tmp_path / "out"))
 
 
 @pytest.mark.slow
-def test_an_interrupt_lets_each_run_save_its_step_and_the_command_goes_on_from_it(alone, tmp_path):
+def test_an_interrupt_lets_each_run_save_its_step_and_the_command_goes_on_from_it(alone, tmp_path, monkeypatch):
     def interrupt():
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
     with pytest.raises(KeyboardInterrupt):
         compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(interrupt), **LISTOPS)
     assert not multiprocessing.active_children()
     assert list((tmp_path / "out").glob("runs/*/checkpoints/*/complete.json"))
     compare("listops-tiny", tmp_path / "out", **LISTOPS)
     assert weights(tmp_path / "out") == weights(alone.output_dir)
+
+
+@pytest.mark.slow
+def test_a_node_of_a_ray_cluster_that_is_killed_changes_no_number(alone, tmp_path):
+    pytest.importorskip("ray")
+    script, steps = Path(__file__).with_name("on_ray.py"), {phase: {"max_steps": 40} for phase in STEPS}
+    options = {**LISTOPS, "overrides": steps}
+    compare("listops-tiny", tmp_path / "one", **options)
+    words = [sys.executable, script, tmp_path / "two", json.dumps(options)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    began = json.loads(done.stdout.splitlines()[-1])
+    assert len(began) == 4 and set(began) == {"s4-pretrain-s0", "s4-scratch-s0", "s4-spt-s0"}
+    assert weights(tmp_path / "two") == weights(tmp_path / "one")
+    pd.testing.assert_frame_equal(untimed(tmp_path / "two"), untimed(tmp_path / "one"))
 
 
 def die(task):
@@ -157,8 +186,10 @@ def test_workers_that_are_killed_again_and_again_end_the_comparison(monkeypatch)
     with workers.Processes(1, 1, silent) as crew:
         lost = crew.submit(None)
         assert list(crew.wait([lost])) == [lost] and not crew.result(lost)
+        again = crew.submit(None)
+        crew.wait([again])
         with pytest.raises(HfLongSeqError, match="killed again and again .*smaller --jobs"):
-            crew.wait([crew.submit(None)])
+            crew.result(again)
 
 
 @pytest.mark.slow

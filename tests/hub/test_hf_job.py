@@ -26,8 +26,8 @@ if words[0] == "benchmark":
 run = Path(words[words.index("--output_dir") + 1])
 checkpoints = run / "checkpoints"
 checkpoints.mkdir(parents=True, exist_ok=True)
-(run / ".claims").mkdir(exist_ok=True)
-(run / ".claims" / "a.1").write_text("process 1 on here")
+(run / ".marks").mkdir(exist_ok=True)
+(run / ".marks" / "a.1").write_text("process 1 on here")
 done = max([int(path.name) for path in checkpoints.iterdir()], default=0)
 for step in range(done + 1, 9):
     (checkpoints / str(step)).mkdir()

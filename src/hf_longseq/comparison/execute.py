@@ -33,7 +33,7 @@ from hf_longseq.comparison.prepare import DataCache, check_held_out, check_model
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
 from hf_longseq.comparison.scores import read_results, reported
 from hf_longseq.comparison.tables import results_text
-from hf_longseq.comparison.workers import Cluster, Here, Processes, usual_jobs
+from hf_longseq.comparison.workers import Cluster, Here, Processes, Workers, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, locks, run_folder
@@ -152,7 +152,7 @@ def compare(
             return Comparison(output_dir, work.carry_out())
 
 
-def _workers(jobs: int | None, processes: int, ray_address: str | None) -> Callable[[Listener, DataCache], Any]:
+def _workers(jobs: int | None, processes: int, ray_address: str | None) -> Callable[[Listener, DataCache], Workers]:
     """Where the runs are to be done, see `workers.py`."""
     if distributed.count() > 1:
         raise HfLongSeqError(
@@ -217,7 +217,7 @@ class PlanWork:
     planner: Planner
     spec: TaskSpec
     listener: Listener
-    workers: Here | Processes | Cluster
+    workers: Workers
     num_processes: int
     launch_config: str
     runs: dict[str, Run] = field(default_factory=dict)

@@ -1,11 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Where the runs of a comparison are done: in this process, in processes of this machine, or on a Ray cluster.
-
-All three are contexts with the same methods. `submit` starts a task and gives its future; `wait` passes on to the
-listener what the tasks report until one of them ends; `result` raises the error of a task, and is False for one that
-has to be submitted again, because its process was killed.
-"""
+"""Where the runs of a comparison are done: in this process, in processes of this machine, or on a Ray cluster."""
 
 import contextlib
 import multiprocessing
@@ -13,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -36,12 +31,11 @@ RAY_RETRIES = 5
 SECONDS_BETWEEN_REPORTS = 1.0
 
 
-class Here:
-    """Does each task in this process, as it is submitted."""
+class Workers:
+    """A context that does tasks. `listener` is told what they report."""
 
-    def __init__(self, listener: Listener, data: DataCache):
+    def __init__(self, listener: Listener):
         self.listener = listener
-        self.data = data
 
     def __enter__(self):
         return self
@@ -50,18 +44,42 @@ class Here:
         pass
 
     def submit(self, task: Task) -> Future:
+        """Start a task, or put it into the queue."""
+        raise NotImplementedError
+
+    def reports(self) -> Iterable[tuple]:
+        """What the tasks have reported since the last call."""
+        return ()
+
+    def wait(self, futures: Collection[Future]) -> Collection[Future]:
+        """Those of the tasks that have ended, one at least."""
+        done: Collection[Future] = ()
+        while not done:
+            done = wait(futures, POLL_SECONDS, FIRST_COMPLETED).done
+            for report in self.reports():
+                self.listener(*report)
+        return done
+
+    def result(self, future: Future) -> bool:
+        """Raise the error of a task; False if its process was killed, so that it has to be submitted again."""
+        future.result()
+        return True
+
+
+class Here(Workers):
+    """Does each task in this process, as it is submitted."""
+
+    def __init__(self, listener: Listener, data: DataCache):
+        super().__init__(listener)
+        self.data = data
+
+    def submit(self, task: Task) -> Future:
         future: Future = Future()
         future.set_result(perform(task, self.listener, self.data))
         return future
 
-    def wait(self, futures: Collection[Future]) -> Collection[Future]:
-        return list(futures)
 
-    def result(self, future: Future) -> bool:
-        return True
-
-
-class Processes:
+class Processes(Workers):
     """Does `jobs` tasks at a time, each in a process with its share of the processor's threads or its own GPUs.
 
     An error ends the other tasks, as Ctrl-C does; each saves its step. When a process is killed, its task and the
@@ -69,9 +87,8 @@ class Processes:
     """
 
     def __init__(self, jobs: int, gpus: int, listener: Listener):
-        self.jobs = jobs
-        self.gpus = gpus
-        self.listener = listener
+        super().__init__(listener)
+        self.jobs, self.gpus = jobs, gpus
 
     def __enter__(self):
         self.before = set(multiprocessing.active_children())
@@ -81,48 +98,47 @@ class Processes:
 
     def __exit__(self, kind, *exc_info):
         self.pool.shutdown(wait=False, cancel_futures=True)
-        started = set(multiprocessing.active_children()) - self.before
-        for process in started if kind else ():
+        self._join(terminate=kind is not None)
+
+    def _join(self, terminate: bool) -> None:
+        processes = set(multiprocessing.active_children()) - self.before
+        for process in processes if terminate else ():
             process.terminate()
-        for process in started:
+        for process in processes:
             process.join()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self.reports, devices = context.SimpleQueue(), context.SimpleQueue()
+        self.queue, devices = context.SimpleQueue(), context.SimpleQueue()
         for names in devices_of_workers(self.jobs, self.gpus):
             devices.put(names)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        given = (devices, self.reports, max(1, cores // self.jobs))
+        given = (devices, self.queue, max(1, cores // self.jobs))
         self.pool = ProcessPoolExecutor(self.jobs, context, _start_worker, given)
+        self.of_this_pool: set[Future] = set()
 
     def submit(self, task: Task) -> Future:
         with _interrupts_ignored():  # a new process inherits this: Ctrl-C is for the parent, who ends it
-            return self.pool.submit(_perform_in_process, task)
+            future = self.pool.submit(_perform_in_process, task)
+        self.of_this_pool.add(future)
+        return future
 
-    def wait(self, futures: Collection[Future]) -> Collection[Future]:
-        done: Collection[Future] = ()
-        while not done:
-            done = wait(futures, POLL_SECONDS, FIRST_COMPLETED).done
-            while not self.reports.empty():
-                self.listener(*self.reports.get())
-        if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+    def reports(self) -> Iterable[tuple]:
+        while not self.queue.empty():
+            yield self.queue.get()
+
+    def result(self, future: Future) -> bool:
+        broken = isinstance(future.exception(), BrokenProcessPool)
+        if broken and future in self.of_this_pool:  # the first that tells of it
             if self.lost:
                 raise HfLongSeqError(
                     "processes of the comparison were killed again and again (out of memory?): rerun the command to "
                     "go on, with a smaller --jobs if memory was short."
                 )
-            self.lost = True
-            done = wait(futures).done
+            self._join(terminate=True)  # who still writes holds the lock of its run
             self._start()
-        return done
-
-    def result(self, future: Future) -> bool:
-        if isinstance(future.exception(), BrokenProcessPool):
-            return False
-        self.lost = False
-        future.result()
-        return True
+        self.lost = broken
+        return False if broken else super().result(future)
 
 
 def usual_jobs(processes: int) -> int:
@@ -170,7 +186,7 @@ def _perform_in_process(task: Task) -> None:
     perform(task, lambda *report: _worker["reports"].put(report), _worker["data"])
 
 
-class Cluster:
+class Cluster(Workers):
     """Does the tasks on the machines of a Ray cluster, which share the folder of the comparison.
 
     Ray decides how many run at a time: each takes its GPUs, or its processor cores in a cluster without GPUs. It
@@ -178,9 +194,8 @@ class Cluster:
     """
 
     def __init__(self, address: str, processes: int, listener: Listener):
-        self.address = address
-        self.processes = processes
-        self.listener = listener
+        super().__init__(listener)
+        self.address, self.processes = address, processes
 
     def __enter__(self):
         try:
@@ -198,7 +213,7 @@ class Cluster:
                 "one with `ray start --head`, or leave ray_address out."
             ) from error
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self.reports = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+        self.queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
         needs = {"num_cpus": self.processes, "num_gpus": self.processes if ray.cluster_resources().get("GPU") else 0}
         self.remote = ray.remote(**needs, max_retries=RAY_RETRIES)(_perform_in_cluster)
         self.tasks: dict[Future, Any] = {}
@@ -212,18 +227,13 @@ class Cluster:
             self.ray.shutdown()
 
     def submit(self, task: Task) -> Future:
-        there = self.remote.remote(replace(task, output_dir=task.output_dir.absolute()), self.reports)
+        there = self.remote.remote(replace(task, output_dir=task.output_dir.absolute()), self.queue)
         future = there.future()
         self.tasks[future] = there
         return future
 
-    def wait(self, futures: Collection[Future]) -> Collection[Future]:
-        done: Collection[Future] = ()
-        while not done:
-            done = wait(futures, POLL_SECONDS, FIRST_COMPLETED).done
-            for report in self.reports.get_nowait_batch(self.reports.qsize()):
-                self.listener(*report)
-        return done
+    def reports(self) -> Iterable[tuple]:
+        return self.queue.get_nowait_batch(self.queue.qsize())
 
     def result(self, future: Future) -> bool:
         self.tasks.pop(future)
