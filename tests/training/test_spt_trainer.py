@@ -84,7 +84,7 @@ def test_causal_pretraining_goes_in_both_directions_by_turns(tmp_path, rows, mon
     trainer.train()
     assert ways == ["forward"] * 3 + ["backward"] * 3
     scores = trainer.evaluate()
-    assert ways[6:] == ["forward", "backward"] * 2
+    assert ways[6:] == ["forward", "backward"] * 3  # 12 rows in batches as large as in training
 
     batch, losses = trainer.data_collator(list(trainer.eval_dataset)), []
     for direction in ("forward", "backward"):

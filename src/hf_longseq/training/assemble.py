@@ -92,11 +92,17 @@ def assemble(
     """
     fields = {} if pretrains(args) else label_statistics(rows, spec)
     head, report = head_class(args, spec), None
-    if isinstance(model, PreTrainedModel):
-        _as_read_by(model.config, spec)  # raises before a head is built for other inputs
-        check_directions(args, model.config, type(model).__name__)
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model  # within adapters of peft
+    if isinstance(base, PreTrainedModel):
+        _as_read_by(base.config, spec)  # raises before a head is built for other inputs
+        check_directions(args, base.config, type(base).__name__)
         set_seed(args.seed)
-        found = model if _has_head(model.config, head, type(model)) else _around_trunk(model, head, args, spec, fields)
+        fits = _has_head(base.config, head, type(base))
+        if base is not model and not fits:
+            raise HfLongSeqError(
+                f"the adapters are around a {type(base).__name__}: put them around what {head.__name__} opens."
+            )
+        found = model if fits else _around_trunk(base, head, args, spec, fields)
     elif _is_checkpoint(model):
         found, report = _from_checkpoint(model, head, args, spec, fields, trains)
     else:
@@ -368,7 +374,7 @@ def _of_classification(spec: TaskSpec, label_scale: list[float] | None) -> tuple
 
 def label_statistics(rows: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
     """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
-    if spec.problem_type != "regression":
+    if spec.problem_type != "regression" or not hasattr(rows, "__len__"):  # a stream is read once
         return {}
     labels = all_labels(rows).astype(np.float64)
     labels = labels.reshape(len(labels), -1)

@@ -20,29 +20,36 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.length_grouping import sequence_lengths
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, IterableDataset
 
 TEXT_COLUMNS = ("text", "sentence")
 
 
-def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: Any = None) -> "Dataset":
+def model_rows(
+    dataset: "Dataset | IterableDataset | list[dict] | dict | None",
+    processing_class: Any = None,
+    described: bool = False,
+) -> "Dataset | IterableDataset":
     """Rows with `input_ids` or `input_values`, and `labels` where there are any, of a split or of named splits.
 
-    Without a tokenizer as `processing_class`, texts are read as bytes.
+    Without a tokenizer as `processing_class`, texts are read as bytes. A stream has to be `described` by a spec.
     """
     from datasets import Dataset, IterableDataset
 
     if dataset is None:
         return None
     if isinstance(dataset, dict):
-        return {name: model_rows(split, processing_class) for name, split in dataset.items()}
+        return {name: model_rows(split, processing_class, described) for name, split in dataset.items()}
     rows = Dataset.from_list(dataset) if isinstance(dataset, list) else dataset
-    if isinstance(rows, IterableDataset):
+    streams = isinstance(rows, IterableDataset)
+    if streams and not described:
         raise HfLongSeqError(
-            "The data set is a stream, which cannot be looked through for its vocabulary and classes: give a Dataset, "
-            "or a model and a data_collator."
+            "The data set is a stream, which cannot be looked through for its vocabulary and classes: give its spec "
+            "(a TaskSpec), a Dataset, or a model and a data_collator."
         )
-    names = list(rows.column_names)
+    if not streams and len(rows) == 0:
+        raise HfLongSeqError("The data set has no rows: give at least one.")
+    names = list(rows.column_names or next(iter(rows)))
     if "label" in names and "labels" not in names:
         rows = rows.rename_column("label", "labels")
     if "input_ids" in names or "input_values" in names:
@@ -54,11 +61,14 @@ def model_rows(dataset: "Dataset | list[dict] | dict | None", processing_class: 
             "sounds and tables are read by load_task('own-data', data=...)."
         )
     options = {"tokenizer": processing_class or byte_tokenizer(), "column": text}
-    return rows.map(_tokenize, batched=True, remove_columns=[text], fn_kwargs=options, desc="Tokenizing")
+    shown = {} if streams else {"desc": "Tokenizing"}
+    return rows.map(_tokenize, batched=True, remove_columns=[text], fn_kwargs=options, **shown)
 
 
 def _tokenize(batch: dict[str, list], tokenizer: Any, column: str) -> dict[str, list]:
     cut = cut_length(tokenizer)
+    if None in batch[column]:
+        raise HfLongSeqError(f"column {column!r} holds an empty cell (None) in the place of a text: remove its row.")
     return {"input_ids": tokenizer(batch[column], truncation=cut is not None, max_length=cut)["input_ids"]}
 
 
@@ -151,7 +161,10 @@ def _describe_labels(rows: "Dataset") -> dict[str, Any]:
     labels = np.asarray(rows["labels"][:])
     if labels.dtype.kind in "iub" and labels.ndim == 1:
         return {"labels": tuple(str(index) for index in range(max(int(labels.max()) + 1, 2)))}
-    if labels.dtype.kind == "f" and labels.ndim == 1:
+    if labels.dtype.kind == "f" and labels.ndim == 2 and np.isin(labels, (0, 1)).all():
+        several = {"problem_type": "multi_label_classification", "metric": "f1"}
+        return {"labels": tuple(str(index) for index in range(labels.shape[1])), **several}
+    if labels.dtype.kind == "f" and labels.ndim in (1, 2):
         return {"problem_type": "regression", "metric": "rmse"}
     raise HfLongSeqError(
         f"labels holds {rows[0]['labels']!r}: give whole numbers from 0 for classes, a list of them for classes of "

@@ -100,9 +100,11 @@ class LongSeqTrainer(ShardedTrainer):
             args.share_batch()
             args.device  # noqa: B018  settings of a recipe have set up none
         self._read_rows, self.transfer, self.processor = None, None, processing_class
+        build = kwargs.get("model_init")
+        model = build() if model is None and build and data_collator is None else model
         if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
             own = processing_class or default_processor(eval_dataset if train_dataset is None else train_dataset, spec)
-            self._read_rows = functools.partial(model_rows, processing_class=own)
+            self._read_rows = functools.partial(model_rows, processing_class=own, described=spec is not None)
             train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
             rows = eval_dataset if train_dataset is None else train_dataset
             stated, spec = spec is not None, spec or describe(rows, own, labelled=not pretrains(args))
@@ -116,6 +118,8 @@ class LongSeqTrainer(ShardedTrainer):
             eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else parts.metrics)
             args.remove_unused_columns, args.label_names = False, ["labels"]
             args.batch_eval_metrics = args.batch_eval_metrics or eval_metrics is not None
+            if build:
+                kwargs["model_init"] = lambda: assemble(build(), args, rows, spec).model
         if model is not None and not isinstance(model, torch.nn.Module):
             raise HfLongSeqError(
                 f"model is {type(model).__name__}, and rows say which head it gets: give train_dataset or eval_dataset"
@@ -136,6 +140,7 @@ class LongSeqTrainer(ShardedTrainer):
             model.loss_type = "ForCausalLM" if getattr(eval_metrics, "causal", False) else None
         if eval_metrics:
             kwargs |= {"compute_metrics": eval_metrics, "preprocess_logits_for_metrics": eval_metrics.reduce}
+        model = None if build else model  # which the Trainer makes anew for every training
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self.ssm_learning_rate = ssm_learning_rate or getattr(args, "ssm_learning_rate", None)
         self.eval_data_collator = eval_data_collator
