@@ -3,9 +3,11 @@
 """What a linear model makes of a task: each baseline finds what its features hold, and nothing else."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from datasets import Dataset
 
+from hf_longseq.comparison import compare
 from hf_longseq.comparison.baselines import MOST_ROWS, fit_baselines
 from hf_longseq.data import byte_text
 from hf_longseq.data.task import TaskSpec
@@ -160,3 +162,45 @@ def test_a_task_without_labels_is_refused():
     rows = Dataset.from_dict({"input_ids": [[1, 2]]})
     with pytest.raises(HfLongSeqError, match="has no labels"):
         fit_baselines(rows, rows, spec)
+
+
+STEPS = {"pretrain": {"max_steps": 2}, "finetune": {"max_steps": 2}}
+
+
+def compared(folder, **data):
+    raw = {"data": {"task": "waves"}, "model": {"arch": "s4"}}
+    return compare(raw, folder, inits=["scratch"], seeds=[0, 1], overrides=STEPS | {"data": data}, tiny=True)
+
+
+def linear(folder):
+    scores = pd.read_csv(folder / "scores.csv")
+    return scores[scores["architecture"].str.startswith("linear:")]
+
+
+def test_a_comparison_has_a_row_for_each_baseline_on_each_seeds_labels(tmp_path):
+    comparison = compared(tmp_path, num_train_examples=20)
+    rows = linear(tmp_path)
+    assert set(rows["architecture"]) == {"linear:majority", "linear:log spectra", "linear:random kernels"}
+    assert set(rows["seed"]) == {0, 1} and set(rows["labels"]) == {20} and set(rows["split"]) == {"test"}
+    assert rows["chosen"].all() and not rows["tuning"].any()
+    assert "log spectra, linear" in comparison.table()
+    before = (tmp_path / "baselines.csv").read_bytes()
+    compared(tmp_path, num_train_examples=20)
+    assert (tmp_path / "baselines.csv").read_bytes() == before
+
+
+def test_with_all_labels_a_baseline_is_fitted_once(tmp_path):
+    compared(tmp_path)
+    assert linear(tmp_path).groupby("architecture")["seed"].unique().str.len().eq(1).all()
+
+
+def test_labels_count_those_that_pay_for_validation(tmp_path):
+    compared(tmp_path, num_train_examples=20, validation="labels")
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    assert set(scores["labels"]) == {20}
+
+
+def test_baselines_can_be_left_out(tmp_path):
+    raw = {"data": {"task": "waves"}, "model": {"arch": "s4"}}
+    compare(raw, tmp_path, inits=["scratch"], overrides=STEPS, tiny=True, baselines=False)
+    assert not len(linear(tmp_path)) and not (tmp_path / "baselines.csv").exists()

@@ -50,7 +50,7 @@ def run(argv: list[str], command: str = "compare") -> None:
     print(f"hf-longseq {__version__}: {command} on {task}, into {options.output_dir}", file=sys.stderr)
     with ProgressBar() as bar:
         arguments |= {name: getattr(options, name) for name in ("tiny", "jobs", "ray_address", "overwrite")}
-        arguments |= {"overrides": overrides, "listener": bar}
+        arguments |= {"overrides": overrides, "listener": bar, "baselines": not options.no_baselines}
         comparison = (compare if command == "compare" else spt)(options.recipe, options.output_dir, **arguments)
     print(f"\n{comparison.table()}\n")
     print(f"results: {comparison.output_dir / 'scores.csv'}")
@@ -84,6 +84,7 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
         "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
     plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
+    plan.add_argument("--no_baselines", action="store_true", help="leave linear models out of the table")
     plan.add_argument("--jobs", type=int, help="runs at a time, each on its threads or its GPU [one for each GPU]")
     plan.add_argument(
         "--ray_address", metavar="ADDRESS", help="do the runs on a Ray cluster whose machines share output_dir: auto"

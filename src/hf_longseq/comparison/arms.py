@@ -82,6 +82,8 @@ def arch_label(architecture: str) -> str:
     """
     plain, settings = split_name(architecture)
     words = settings_text(settings)
+    if plain.startswith("linear:"):
+        return f"{plain.removeprefix('linear:')}, linear"
     plain = ARCHITECTURES.get(plain, plain.removeprefix("hf:"))
     return f"{plain}, {words}" if words else plain
 

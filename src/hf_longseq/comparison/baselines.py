@@ -14,22 +14,30 @@ Axes: B examples, L length, C channels, F features, P positions.
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from datasets import concatenate_datasets
 
 from hf_longseq.data import byte_text
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import load_metric, spans
 from hf_longseq.models.longseq_losses import IGNORE_INDEX
+from hf_longseq.training.run_folder import write_whole
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from hf_longseq.comparison.plan import Run
+    from hf_longseq.comparison.prepare import DataCache
     from hf_longseq.data.task import TaskSpec
 
+# In tables a baseline is an architecture of its own, which knows one arm.
+FILE, PREFIX = "baselines.csv", "linear:"
 PENALTIES = 10.0 ** np.arange(-3, 8)
 # a ridge on more rows, or on more positions, gains little and takes minutes
 MOST_ROWS, MOST_POSITIONS = 20_000, 50_000
@@ -91,6 +99,49 @@ def fit_baselines(train: "Dataset", test: "Dataset", spec: "TaskSpec", *, seed: 
         train = train.select(np.sort(np.random.RandomState(seed).permutation(len(train))[:MOST_ROWS]))
     parts = _per_position if spec.per_position else _per_sequence
     return parts(train, test, spec, seed)
+
+
+def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") -> None:
+    """Fit the baselines on the labels of every reported run, and add their scores to `baselines.csv` of a comparison.
+
+    Labels that differ from seed to seed are fitted seed by seed. Scores that the file holds are kept.
+    """
+    path = output_dir / FILE
+    known = pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["fraction", "seed", "subset_seed"])
+    fitted = set(known[["fraction", "seed", "subset_seed"]].fillna(-1).itertuples(index=False, name=None))
+    tables, seen = [known], set()
+    for run in runs:
+        section = run.recipe.data
+        loaded = data.load(section)
+        whole = section.num_train_examples is None and section.train_fraction in (None, 1)
+        key = (
+            -1 if run.fraction is None else run.fraction,
+            run.seed,
+            section.subset_seed,
+        )
+        alike = (key[0], None if whole else key[1:])
+        if run.phase != "finetune" or run.tuning or alike in seen:
+            continue
+        seen.add(alike)
+        if key not in fitted:
+            train = loaded.labelled
+            if section.validation == "labels":  # cross-validation needs no part of its own
+                train = concatenate_datasets([train, loaded.validation])
+            tables.append(pd.DataFrame(_lines(run, train, loaded.test, loaded.spec)))
+    if len(tables) > 1:
+        write_whole(path, pd.concat([one for one in tables if len(one)]).to_csv(index=False, lineterminator="\n"))
+
+
+def _lines(run: "Run", train: "Dataset", test: "Dataset", spec: "TaskSpec") -> list[dict[str, Any]]:
+    """A line per baseline and metric, in the columns of `scores.csv`."""
+    same = {"fraction": run.fraction, "seed": run.seed, "subset_seed": run.recipe.data.subset_seed, "split": "test"}
+    same |= {"arm": "scratch", "labels": len(train), "examples": len(test), "chosen": True, "tuning": False}
+    same |= dict.fromkeys(("inputs", "pretrain_steps", "finetune_steps"), 0) | {"converged": True}
+    return [
+        {**same, "architecture": PREFIX + one.name, "metric": metric, "value": value, "seconds": round(one.seconds, 2)}
+        for one in fit_baselines(train, test, spec, seed=run.seed)
+        for metric, value in one.scores.items()
+    ]
 
 
 def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> list[Baseline]:

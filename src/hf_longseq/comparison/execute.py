@@ -25,6 +25,7 @@ import filelock
 import pandas as pd
 
 from hf_longseq.comparison import settings
+from hf_longseq.comparison.baselines import add_baselines
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
 from hf_longseq.comparison.one_run import Task
@@ -83,6 +84,7 @@ def compare(
     num_processes: int = 1,
     launch_config: str = "ddp",
     ray_address: str | None = None,
+    baselines: bool = True,
     overwrite: bool = False,
     listener: Listener = silent,
 ) -> Comparison:
@@ -109,6 +111,7 @@ def compare(
         launch_config: How they do it: "ddp", "fsdp2", or the path of a configuration of accelerate.
         ray_address: A Ray cluster that does the runs, in place of this machine: "auto", or an address. Its machines
             share `output_dir`.
+        baselines: Whether linear models stand in the table too, see `baselines.py`.
         overwrite: Delete a comparison that the folder holds, and start again.
         listener: Told the progress of all runs.
 
@@ -148,7 +151,8 @@ def compare(
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
         clear_leftovers(output_dir)
         with workers(listener, data) as crew:
-            work = PlanWork(output_dir, planner, loaded.spec, listener, crew, num_processes, launch_config)
+            found = data if baselines else None
+            work = PlanWork(output_dir, planner, found, loaded.spec, listener, crew, num_processes, launch_config)
             return Comparison(output_dir, work.carry_out())
 
 
@@ -215,6 +219,7 @@ class PlanWork:
 
     output_dir: Path
     planner: Planner
+    baselines: DataCache | None
     spec: TaskSpec
     listener: Listener
     workers: Workers
@@ -230,6 +235,8 @@ class PlanWork:
             self.runs = {run.name: run for run in self.planner.plan(choices)}
             self._write_plan()
             self.listener("", 0, sum(run.steps for run in self.runs.values()), None)
+            if stage == "report" and self.baselines is not None:
+                add_baselines(self.output_dir, self.runs.values(), self.baselines)
             self._do("train", list(self.runs.values()))
             if stage == "tune":
                 choices = self._found().choices()

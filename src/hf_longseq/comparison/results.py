@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hf_longseq.comparison.arms import canonical
+from hf_longseq.comparison.baselines import FILE as BASELINES
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
@@ -79,7 +80,11 @@ def collect(output_dir: str | os.PathLike, *, write: bool = False) -> Collected:
     plan = run_folder.read_json(output_dir / PLAN)
     found = PlanResults(output_dir, plan["runs"], plan["metric"])
     names = {"task": plan["task"], "data": plan["task"]}
-    scores = pd.DataFrame([names | line for line in found.lines()], columns=COLUMNS)
+    lines = [names | line for line in found.lines()]
+    if (output_dir / BASELINES).is_file():
+        fitted = pd.read_csv(output_dir / BASELINES, float_precision="round_trip")
+        lines += fitted.astype(object).where(fitted.notna(), None).assign(**names).to_dict("records")
+    scores = pd.DataFrame(lines, columns=COLUMNS)
     if (output_dir / SCORES).is_file():
         scores["added_after_test"] = added_after_test(scores, pd.read_csv(output_dir / SCORES))
     units = (metrics["unit"] for metrics in found.metrics.values() if metrics and "unit" in metrics)
@@ -216,6 +221,8 @@ class PlanResults:
         before = (self.metrics[first] if first else None) or {}
         labels, inputs = metrics["train_examples"], before.get("train_examples", 0)
         size = self._sizes(run).get("validation", 0)
+        if self._record(run).get("options", {}).get("validation") == "labels":
+            labels += size
         return {
             "architecture": run["arch"],
             "arm": canonical(run["init"], run["objective"]),
@@ -229,7 +236,7 @@ class PlanResults:
             "pretrain_steps": before.get("steps", 0),
             "finetune_steps": metrics["steps"],
             "pretrain_epochs": before["examples_seen"] / inputs if inputs else 0.0,
-            "finetune_epochs": metrics["examples_seen"] / labels,
+            "finetune_epochs": metrics["examples_seen"] / metrics["train_examples"],
             "pretrain_flops": before.get("flops") if first else 0.0,
             "finetune_flops": metrics.get("flops"),
             "seconds": round(metrics["wall_seconds"] + before.get("wall_seconds", 0.0), 2),
@@ -245,8 +252,10 @@ class PlanResults:
         return _read(self.folder(run["name"]) / run_folder.HISTORY) or []
 
     def _sizes(self, run: Record) -> dict[str, int]:
-        splits = (_read(self.folder(run["name"]) / run_folder.DATA) or {}).get("splits") or {}
-        return {name: split["num_examples"] for name, split in splits.items()}
+        return {name: split["num_examples"] for name, split in (self._record(run).get("splits") or {}).items()}
+
+    def _record(self, run: Record) -> Record:
+        return _read(self.folder(run["name"]) / run_folder.DATA) or {}
 
     def curve_points(self) -> Iterator[tuple[str, int, float]]:
         """The validation scores of the reported runs: run, step of fine-tuning, value."""
