@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: `pretrain`, `finetune`, and the use of its result (`evaluate`, `predict`).
 
-Start reading at `run.py` (a run), then `build.py` (its parts) and `trainer.py` (a step).
+Start reading at `run.py` (a run), then `trainer.py` (a step) and `assemble.py` (its parts).
 """
