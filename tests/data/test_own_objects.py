@@ -169,7 +169,10 @@ def test_an_object_goes_through_both_phases_and_back(data, tmp_path):
     assert "test_examples_trained_on" not in second.metrics
     assert evaluate(second.output_dir)["accuracy"] == second.metrics["test"]["accuracy"]
     answers = predict(second.output_dir, source=["one text", "another"])
-    assert [answer["index"] for answer in answers] == [0, 1] and answers[0]["prediction"] in ("spam", "ham")
+    assert [answer["text"] for answer in answers] == ["one text", "another"] and answers[0]["prediction"] in (
+        "spam",
+        "ham",
+    )
     again = predict(second.output_dir, source=data, limit=3)
     assert [answer["label"] for answer in again] == ["spam", "ham", "spam"]
 

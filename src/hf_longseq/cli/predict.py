@@ -15,20 +15,24 @@ ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".html")
 def run(argv: list[str]) -> None:
     """Parse, classify, print one JSON line per example or write them to a file."""
     parser = Parser(prog="hf-longseq predict", description="Label your own files, or examples of a run's task.")
-    parser.add_argument("--model", required=True, help="folder of a finished run; with --data also a Hub id")
+    parser.add_argument(
+        "--model", required=True, help="folder of a finished run or of a comparison; with --data also a Hub id"
+    )
     parser.add_argument(
         "--data",
         metavar="SOURCE",
         help="raw inputs: csv, tsv, jsonl, parquet, npy, npz, a folder or file of pictures or sounds, a Hub data set, "
         "or - for lines of standard input",
     )
-    parser.add_argument("--input_column", metavar="NAME", help="column of the inputs [the first usual name]")
+    parser.add_argument("--input_column", metavar="NAME", help="column of the inputs [that of the run]")
     parser.add_argument("--second_input_column", metavar="NAME", help="the other document, for pairs")
     parser.add_argument("--split", help="train, validation or test of the run's task [test]")
     parser.add_argument("--limit", type=int, help="only the first examples")
     parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
     parser.add_argument(
-        "--output_file", help=".jsonl, .csv or .parquet to write instead of printing; .html shows spans in colour"
+        "--output_file",
+        help=".jsonl, .csv or .parquet to write instead of printing, the rows of --data with their predictions; .html "
+        "shows spans in colour",
     )
     options = parser.parse(argv)
     ending = Path(options.output_file).suffix.lower() if options.output_file else ".jsonl"
@@ -42,7 +46,7 @@ def run(argv: list[str]) -> None:
     if ending == ".html" and options.data:
         raise HfLongSeqError(f"--output_file {options.output_file} shows a split: use .jsonl, .csv or .parquet.")
 
-    from hf_longseq.training.inference import predict
+    from hf_longseq.training.inference import finished_run, predict
     from hf_longseq.training.progress import quiet_libraries
 
     quiet_libraries()
@@ -50,27 +54,40 @@ def run(argv: list[str]) -> None:
         from hf_longseq.analysis.span_page import write_span_page
 
         shown = {"split": options.split or "test", "limit": options.limit or 20}
-        print(f"spans in colour: {write_span_page(options.model, options.output_file, **shown)}")
+        print(f"spans in colour: {write_span_page(finished_run(options.model), options.output_file, **shown)}")
         return
     names = ("split", "input_column", "second_input_column", "limit", "batch_size")
     answers = predict(options.model, source=options.data, **{name: getattr(options, name) for name in names})
     if options.output_file:
-        write_answers(Path(options.output_file), answers)
+        write_answers(Path(options.output_file), answers, options.data)
         print(f"{len(answers)} predictions in {options.output_file}")
     else:
-        print("\n".join(json.dumps(answer, ensure_ascii=False) for answer in answers))
+        print("\n".join(map(_line, answers)))
 
 
-def write_answers(path: Path, answers: list[dict[str, Any]]) -> None:
+def _line(answer: dict[str, Any]) -> str:
+    return json.dumps(answer, ensure_ascii=False, default=str)  # of dates, say
+
+
+def write_answers(path: Path, answers: list[dict[str, Any]], source: str | None = None) -> None:
     """Write predictions whole or not at all: JSON lines as they are, tables with `probability.NAME`
-    for every class and lists as JSON."""
+    for every class and lists as JSON. Of a csv `source`, a csv file repeats the cells to the letter."""
     from hf_longseq.training.run_folder import write_whole
 
     if path.suffix.lower() in (".jsonl", ".json"):
-        write_whole(path, "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
+        write_whole(path, "".join(_line(answer) + "\n" for answer in answers))
         return
     import pandas as pd
 
     table = pd.json_normalize(answers).rename(columns=lambda name: name.replace("probabilities.", "probability.", 1))
     table = table.map(lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell)
-    write_whole(path, table.to_csv(index=False) if path.suffix.lower() == ".csv" else table.to_parquet(index=False))
+    if path.suffix.lower() == ".parquet":
+        write_whole(path, table.to_parquet(index=False))
+        return
+    if source is not None and Path(source).expanduser().suffix in (".csv", ".tsv"):
+        separator = "\t" if source.endswith(".tsv") else ","
+        written = pd.read_csv(Path(source).expanduser(), sep=separator, dtype=str, keep_default_na=False)
+        new = {"prediction", "score", "spans", *(name for name in table if name.startswith("probability."))}
+        for name in [name for name in written if name in table and name not in new]:
+            table[name] = written[name][: len(table)]
+    write_whole(path, table.to_csv(index=False))

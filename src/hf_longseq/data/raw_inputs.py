@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets import ClassLabel, Value
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer, PreTrainedConfig
 
-from hf_longseq.data.own_data import LABEL_NAMES, input_name, modality_of
+from hf_longseq.data.own_data import input_name, modality_of
 from hf_longseq.data.own_reader import Reader, is_absent, open_audio, open_image, read_numbers, text_of
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Table, open_source, rows_of
 from hf_longseq.data.tokenizers import cut_length
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ STDIN = "-"
 class RawInputs:
     """Rows of a source in the form that the checkpoint of a folder reads, one at a time.
 
-    The source is what `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input;
-    its columns have by default the first usual name that it has.
+    The source is what `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input.
+    Its columns are those of `given`, else those that the run `recorded`, else the first usual names that it has.
     """
 
     def __init__(
@@ -35,64 +36,85 @@ class RawInputs:
         source: Any,
         folder: Path,
         config: PreTrainedConfig,
-        input_column: str | None = None,
-        second_input_column: str | None = None,
+        given: dict[str, str | None] | None = None,
+        recorded: dict[str, Any] | None = None,
     ):
         tables, self.has_cut = list(_open(source).values()), False
         with explained(f"model {folder} holds a tokenizer or processor that cannot be read", Exception):
             self.processor, self.kind = _processor(folder, config)
-        self.classes = getattr(config, "label2id", None) or {}
         if not any(map(len, tables)):
             raise HfLongSeqError(f"{tables[0].name} has no rows.")
-        if getattr(config, "pair_classification", False) and second_input_column is None:
+        self.given = {name: column for name, column in (given or {}).items() if column is not None}
+        self.recorded = recorded or {}
+        second = self.given.get("second_input_column", self.recorded.get("second_input_column"))
+        if getattr(config, "pair_classification", False) and second is None:
             raise HfLongSeqError("the model reads pairs of inputs: name the second one with second_input_column.")
-        self._check_kind(tables[0], input_column or input_name(tables[0]))
-        # the table of every row, its columns of inputs and of labels, the names of its classes, and its place there
-        self.rows: list[tuple[Table, list, Any, Any, int]] = []
-        for table in tables:
-            inputs = [table.column(input_column or input_name(table))]
-            inputs += [] if second_input_column is None else [table.column(second_input_column)]
-            label = next((name for name in LABEL_NAMES if name in table.names), None)
-            labels, names = (None, None) if label is None else (table.labels(label), table.class_names(label))
-            self.rows += [(table, inputs, labels, names, row) for row in range(len(table))]
+        self.tables = tables
+        self.columns = [[self._input_column(table), *([] if second is None else [second])] for table in tables]
+        self.modality = self._check_kind(tables[0], self.columns[0][0])
+        # the table of every row, its columns of inputs, and its place there
+        self.rows: list[tuple[Table, list, int]] = []
+        for table, names in zip(tables, self.columns, strict=True):
+            inputs = [table.column(name) for name in names]
+            self.rows += [(table, inputs, row) for row in range(len(table))]
+
+    def _input_column(self, table: Table) -> str:
+        recorded = self.recorded.get("input_column")
+        if "input_column" in self.given or recorded in table.names:
+            return self.given.get("input_column", recorded)
+        if recorded is not None and table.main_column is None and len(table.names) > 1:
+            raise HfLongSeqError(
+                f"{table.name} has no column {recorded!r}, which the model was trained on"
+                f"{did_you_mean(recorded, table.names)}: it has {', '.join(table.names)}; name one with input_column."
+            )
+        return input_name(table)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
+    def name(self) -> str:
+        """What messages call the source."""
+        return self.tables[0].name
+
+    def where(self, index: int) -> str:
+        """What messages call a row, numbered from 1 in its table."""
+        table, _, row = self.rows[index]
+        return f"{table.name}, row {row + 1},"
+
+    def is_empty(self, index: int) -> bool:
+        """Whether a row lacks an input."""
+        return any(is_absent(raw) or (isinstance(raw, list | np.ndarray) and not len(raw)) for raw in self.raw(index))
+
+    def cells(self, count: int) -> list[dict[str, Any]]:
+        """The first rows as the source has them, less lists, pictures and sounds."""
+        found: list[dict[str, Any]] = []
+        for table in self.tables:
+            kinds = {name: getattr(kind, "dtype", "") for name, kind in table.rows.features.items()}
+            plain = [name for name, kind in table.rows.features.items() if isinstance(kind, Value | ClassLabel)]
+            plain = [name for name in plain if "binary" not in kinds[name]]
+            first = range(min(len(table), count - len(found)))
+            found += table.rows.select_columns(plain).select(first).to_list() if plain else [{} for _ in first]
+        return found
+
+    @property
     def reads_text(self) -> bool:
         """Whether the inputs are text, which a tokenizer turns into ids."""
-        return self.kind == "text" and isinstance(self._raw(0)[0], str)
+        return self.kind == "text" and self.modality == "text"
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One row: `input_ids` or `input_values`, and `..._2` for pairs."""
-        table, _, _, _, row = self.rows[index]
         name = "input_values" if self.kind in ("series", "image values") else "input_ids"
-        where = f"{table.name}, row {row + 1},"
-        encoded = [self._encode(raw, where) for raw in self._raw(index)]
+        encoded = [self._encode(raw, self.where(index)) for raw in self.raw(index)]
         return {(name if number == 0 else f"{name}_2"): array for number, array in enumerate(encoded)}
 
-    def described(self, index: int) -> dict[str, str]:
-        """The file that a row is, and its class where the source names one that the model knows."""
-        _, _, labels, names, row = self.rows[index]
-        raw, said = self._raw(index)[0], {}
-        if isinstance(raw, str) and raw.lower().endswith(AUDIO_ENDINGS + IMAGE_ENDINGS):
-            said["file"] = raw
-        label = None if labels is None else labels[row]
-        if np.ndim(label) == 0 and label is not None:
-            if isinstance(label, float | np.floating) and float(label).is_integer():  # classes beside empty cells
-                label = int(label)
-            name = names[int(label)] if names and not isinstance(label, str) else str(label)
-            if name in self.classes:
-                said["label"] = name
-        return said
-
-    def _raw(self, index: int) -> list[Any]:
-        _, inputs, _, _, row = self.rows[index]
+    def raw(self, index: int) -> list[Any]:
+        """The inputs of a row as the source has them."""
+        _, inputs, row = self.rows[index]
         return [column[row] for column in inputs]
 
-    def _check_kind(self, table: Table, column: str) -> None:
-        """Raise if the first table holds another kind of input than the model reads."""
+    def _check_kind(self, table: Table, column: str) -> str:
+        """The kind of input that the first table holds, which has to be one that the model reads."""
         found = modality_of(table, column)
         fits = {
             "text": ("text", "tokens"),
@@ -106,6 +128,7 @@ class RawInputs:
                 f"{table.name} holds {found} in column {column!r}, but the model reads {self.kind.split()[0]}: give a "
                 "source of the same kind, or name another --input_column."
             )
+        return found
 
     def _encode(self, raw: Any, where: str) -> np.ndarray:
         raw = text_of(raw)

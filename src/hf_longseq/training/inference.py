@@ -1,50 +1,79 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Use of a finished run: `evaluate` it on a split of its task, `predict` labels for a split or for new files."""
+"""Use of a finished run: `evaluate` it on a split of its task or on new labelled files, `predict` labels for both."""
 
+import logging
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForTokenClassification, PrinterCallback
+from datasets import Dataset
+from transformers import AutoModelForTokenClassification, PreTrainedModel, PrinterCallback
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.published import content_hash
 from hf_longseq.data.raw_inputs import RawInputs
-from hf_longseq.data.row_hashes import count_trained_on
+from hf_longseq.data.raw_labels import LabelledInputs
+from hf_longseq.data.row_hashes import ROW_HASH, count_trained_on
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
-from hf_longseq.training.eval_metrics import decide, probabilities
+from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, decide, probabilities
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import metrics_without_prefix
 from hf_longseq.training.span_answers import span_answers
 from hf_longseq.training.subsets import TaskData, load_data
+from hf_longseq.training.token_metrics import TokenMetrics
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
 from hf_longseq.training.untrusted import open_model
 
+logger = logging.getLogger(__name__)
+
 SPLITS = ("train", "validation", "test")
+# In the folder of a comparison.
+RUNS, BEST = "runs", "best"
 
 
 def evaluate(
-    model: str | os.PathLike, *, split: str = "test", batch_size: int = 32, data: TaskData | None = None
+    model: str | os.PathLike,
+    source: Any = None,
+    *,
+    split: str = "test",
+    input_column: str | None = None,
+    second_input_column: str | None = None,
+    label_column: str | None = None,
+    batch_size: int = 32,
+    data: TaskData | None = None,
 ) -> dict[str, float]:
-    """Score a run's model on a split of the task it was trained on.
+    """Score a run's model on new labelled rows, or on a split of the task it was trained on.
 
     Args:
-        model: Folder of a run of `pretrain` (scored on fixed masks) or `finetune`.
-        split: "train" (the labelled subset), "validation" or "test".
+        model: Folder of a run of `pretrain` (scored on fixed masks) or `finetune`, or of a comparison with `best`;
+            with a source any checkpoint with a classifier, or a Hub id.
+        source: New rows with labels, as for `predict`. Rows without an input or a label are left out, and counted in a
+            warning.
+        split: "train" (the labelled subset), "validation" or "test", without a source.
+        input_column, second_input_column, label_column: Columns of the source; default: those of the run, else the
+            first usual names that it has.
         batch_size: Examples per forward pass; changes the speed, not the result.
         data: The loaded data of the run, if they are at hand.
 
     Returns:
-        The loss and the metrics over the whole split.
+        The loss and the metrics over the whole split; of a source also `examples`, how many rows were scored.
+
+    Raises:
+        HfLongSeqError: If the source has no label column, or a class that the model does not know.
     """
+    model = finished_run(model)
+    if source is not None:
+        given = {"input_column": input_column, "second_input_column": second_input_column}
+        return _score(model, source, given | {"label_column": label_column}, batch_size)
     recipe, phase, seed = _recorded(model)
     data = data or load_data(recipe.data, seed)
     settings = {"per_device_eval_batch_size": batch_size, "report_to": "none"}
@@ -60,12 +89,11 @@ def evaluate(
         return metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
 
 
-@torch.no_grad()
 def predict(
     model: str | os.PathLike,
+    source: Any = None,
     *,
     split: str | None = None,
-    source: str | os.PathLike | None = None,
     input_column: str | None = None,
     second_input_column: str | None = None,
     limit: int | None = None,
@@ -74,75 +102,135 @@ def predict(
 ) -> list[dict[str, Any]]:
     """Classify new inputs, or examples of the run's task.
 
+        predict("runs/mine", ["a new text", "another"])
+
     Args:
-        model: Folder of a run of `finetune`; with a source any checkpoint with a classifier, or a Hub id.
+        model: Folder of a run of `finetune`, or of a comparison with `best`; with a source any checkpoint with a
+            classifier, or a Hub id.
+        source: New inputs, which the checkpoint's own processor encodes: csv, tsv, jsonl, parquet, npy, npz, a folder
+            or a file of pictures or sounds, a data set on the Hub, "-" for lines of standard input, or from Python a
+            list of texts or arrays, an array, a `DataFrame`, a `Dataset` and so on.
         split: "train", "validation" or "test" of the run's task ("test" if nothing else is given).
-        source: Raw inputs, which the checkpoint's own processor encodes: csv, tsv, jsonl, parquet, npy, npz, a folder
-            or a file of pictures or sounds, a data set on the Hub, or "-" for lines of standard input.
-        input_column, second_input_column: Columns of the source; default: the first usual name that it has.
+        input_column, second_input_column: Columns of the source; default: those of the run, else the first usual name.
         limit: Only the first examples.
         batch_size: Examples per forward pass.
         data: The loaded data of the run, if they are at hand.
 
     Returns:
-        One mapping per example: `index`, `prediction` (a class name, a list of names, or a number), `score` (its
-        probability) and `probabilities` (by name) for classes, `file` where the source is of files, and `label` where
-        the truth is known. Of models that label every position, `spans`
-        (see `span_answers`) or, for numbers, one `prediction` per position.
+        One mapping per row, in the order of the rows. Of a source it begins with the row's own cells (lists, pictures
+        and sounds left out); of a split it has `index` and the true `label`. Then follow `prediction` (a class name, a
+        list of names, or a number) and, for classes, `score` (its probability) and `probabilities` (by name). Of
+        models that label every position: `spans` (see `span_answers`) or, for numbers, one `prediction` per position.
+        The prediction of a row without an input is None; a warning counts these.
     """
     if split is not None and source is not None:
         raise HfLongSeqError(f"split={split!r} and source={str(source)!r} are given: choose one of them.")
-    model, _ = local_checkpoint(model, "model")
-    saved = (run_folder.read_json(model / "config.json").get("architectures") or [""])[0]
-    if not saved.endswith("Classification"):
-        raise HfLongSeqError(f"model {model} is a {saved or 'trunk'} without a classifier: give one of finetune.")
-    per_position = saved.endswith("ForTokenClassification")
-    classifier = open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, model)
+    folder, classifier, per_position = _classifier(finished_run(model))
     config = classifier.config
     if source is None:
-        recipe, phase, seed = _recorded(model)
+        recipe, phase, seed = _recorded(folder)
         data = data or load_data(recipe.data, seed)
-        rows = _split(data, split or "test", phase, model)
+        rows = _split(data, split or "test", phase, folder)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = byte_text.is_read_by(data.spec)
     else:
-        rows = RawInputs(
-            os.fspath(source) if isinstance(source, os.PathLike) else source,
-            model,
-            config,
-            input_column,
-            second_input_column,
-        )
+        given = {"input_column": input_column, "second_input_column": second_input_column}
+        rows = RawInputs(source, folder, config, given, _recorded_columns(folder))
         bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE
-        # transformers' own classes, which have no such field, read tokens
-        reads_tokens = getattr(config, "input_type", "tokens") == "tokens"
-        collator = DataCollatorWithLongPadding(
-            pad_token_id=config.pad_token_id or 0,
-            vocab_size=config.vocab_size if reads_tokens else None,
-            num_channels=None if reads_tokens else config.num_channels,
-            num_labels=config.num_labels if config.num_labels > 1 else None,
-            problem_type=config.problem_type,
-            per_position=per_position,
-        )
+        collator = _collator(config, per_position)
     count = len(rows) if limit is None else min(limit, len(rows))
+    kept = [row for row in range(count) if source is None or not rows.is_empty(row)]
+    found: dict[int, dict[str, Any]] = {}
+    for numbers, batch, labels, logits in _batches(classifier, collator, rows, kept, batch_size):
+        if per_position:
+            answers = span_answers(logits, labels, batch, config, numbers[0], bytes_are_read)
+        else:
+            answers = _answers(logits, labels, config, numbers[0])
+        found |= zip(numbers, answers, strict=True)
+    return list(found.values()) if source is None else _table(rows, found, count, config, per_position)
+
+
+def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_position: bool) -> list[dict[str, Any]]:
+    """The first rows of a source with their answers."""
+    cells = rows.cells(count)
+    new = {"prediction", "score", "probabilities", "spans", *(f"probability.{name}" for name in config.label2id)}
+    taken = [name for name in (cells[0] if cells else ()) if name in new]
+    if taken:
+        logger.warning("%s has columns that predictions replace: %s.", rows.name, ", ".join(taken))
+    if len(found) < count:
+        logger.warning("%s: %d of %d rows have no input and get no prediction.", rows.name, count - len(found), count)
+    none = {"spans" if per_position and config.problem_type != "regression" else "prediction": None}
+    table = []
+    for row, own in enumerate(cells):
+        answer = {name: value for name, value in found.get(row, none).items() if name != "index"}
+        table.append({name: cell for name, cell in own.items() if name not in taken} | answer)
+    return table
+
+
+@torch.no_grad()
+def _score(model: str | os.PathLike, source: Any, given: dict[str, str | None], batch_size: int) -> dict[str, float]:
+    """Loss and metrics of new labelled rows."""
+    folder, classifier, per_position = _classifier(model)
+    config = classifier.config
+    problem, recorded = _problem(config), _recorded_columns(folder)
+    rows = LabelledInputs(RawInputs(source, folder, config, given, recorded), config, problem, per_position)
+    if missing := {what: number for what, number in rows.without.items() if number}:
+        counts = ", ".join(f"{number} without {what}" for what, number in missing.items())
+        logger.warning("%s: %d of %d rows are left out: %s.", rows.inputs.name, len(rows.inputs) - len(rows),
+                       len(rows.inputs), counts)  # fmt: skip
+    if recorded:
+        count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), rows.inputs.name)
+    scale, names = getattr(config, "label_scale", None), tuple(config.id2label.values())
+    metrics: SplitMetrics = ClassificationMetrics(problem, label_scale=scale)
+    if per_position:
+        metrics = TokenMetrics(problem, () if problem == "regression" else names, scale)
+    batches = _batches(classifier, _collator(config, per_position), rows, list(range(len(rows))), batch_size)
+    scores = metrics.scores(np.concatenate([metrics.reduce(logits, labels) for _, _, labels, logits in batches]))
+    return {"examples": len(rows), "loss": scores.pop("exact_loss"), **scores}
+
+
+def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
+    """Folder and model of a checkpoint with a classifier, and whether it labels every position."""
+    folder, _ = local_checkpoint(model, "model")
+    saved = (run_folder.read_json(folder / "config.json").get("architectures") or [""])[0]
+    if not saved.endswith("Classification"):
+        raise HfLongSeqError(f"model {folder} is a {saved or 'trunk'} without a classifier: give one of finetune.")
+    per_position = saved.endswith("ForTokenClassification")
+    return folder, open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, folder), per_position
+
+
+def _collator(config, per_position: bool) -> DataCollatorWithLongPadding:
+    # transformers' own classes, which have no such field, read tokens
+    reads_tokens = getattr(config, "input_type", "tokens") == "tokens"
+    return DataCollatorWithLongPadding(
+        pad_token_id=config.pad_token_id or 0,
+        vocab_size=config.vocab_size if reads_tokens else None,
+        num_channels=None if reads_tokens else config.num_channels,
+        num_labels=config.num_labels if config.num_labels > 1 else None,
+        problem_type=config.problem_type,
+        per_position=per_position,
+    )
+
+
+@torch.no_grad()
+def _batches(classifier, collator, rows, numbers: list[int], batch_size: int) -> Iterator[tuple]:
+    """Numbers, inputs, labels and logits of some rows, a batch at a time."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     classifier.to(device)
-    answers = []
-    for start in range(0, count, batch_size):
-        batch = collator([rows[index] for index in range(start, min(start + batch_size, count))])
+    for start in range(0, len(numbers), batch_size):
+        some = numbers[start : start + batch_size]
+        batch = collator([rows[index] for index in some])
         labels = batch.pop("labels", None)
         logits = classifier(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.float().cpu()
-        if per_position:
-            answers += span_answers(logits, labels, batch, config, start, bytes_are_read)
-        else:
-            answers += _answers(logits, labels, config, start)
-    if source is not None:
-        answers = [answer | rows.described(answer["index"]) for answer in answers]
-    return answers
+        yield some, batch, labels, logits
+
+
+def _problem(config) -> str:
+    return config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
 
 
 def _answers(logits: torch.Tensor, labels: torch.Tensor | None, config, start: int) -> list[dict[str, Any]]:
-    problem = config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
+    problem = _problem(config)
     decided = decide(logits.numpy(), problem)
     answers = []
     for row in range(len(logits)):
@@ -165,6 +253,22 @@ def _named(value, problem: str, config) -> Any:
         return [config.id2label[index] for index in np.flatnonzero(value)]
     numbers = np.asarray(value).reshape(-1).tolist()
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def finished_run(model: str | os.PathLike) -> str | os.PathLike:
+    """The model itself, or of the folder of a comparison the one that it kept as the best."""
+    folder = Path(model)
+    if (folder / "config.json").is_file() or not (folder / RUNS).is_dir():
+        return model
+    if not (folder / BEST / "config.json").is_file():
+        raise HfLongSeqError(f"model {model} is a comparison that kept no {BEST}: give one of its runs, {RUNS}/NAME.")
+    return folder / BEST
+
+
+def _recorded_columns(folder: Path) -> dict[str, Any]:
+    """The options of its data, columns among them, that a run on a user's own data records; of others nothing."""
+    options = (run_folder.read_resolved(folder) or {}).get("data") or {}
+    return options if options.get("task") == "own-data" else {}
 
 
 def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
