@@ -87,7 +87,7 @@ def test_an_arm_is_the_run_that_the_phases_alone_give(recipe, tmp_path):
 def test_seeds_and_arms_may_be_added_but_not_left_out_and_what_is_finished_is_not_run_again(recipe, tmp_path):
     out, heard = tmp_path / "out", []
     options = {"seeds": [0, 3], "inits": ["scratch", "spt"], "listener": lambda *report: heard.append(report)}
-    spt(recipe, out, inits=["scratch"])
+    spt(recipe, out, seeds=[0], inits=["scratch"])
     (first,) = arms_of(out)
     spt(recipe, out, **options)
     more = arms_of(out)

@@ -6,12 +6,16 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hf_longseq.cli import launch
 from hf_longseq.cli.finetune import show_spans
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, listed, numbers, split_dotted
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.version import __version__
+
+if TYPE_CHECKING:
+    from hf_longseq.comparison.execute import Comparison
 
 
 def run(argv: list[str], command: str = "compare") -> None:
@@ -24,24 +28,30 @@ def run(argv: list[str], command: str = "compare") -> None:
         f"the task. Arms unless --inits names others: {', '.join(inits)}.",
     )
     add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
-    add_plan_options(parser, inits)
+    add_plan_options(parser, inits, "0" if command == "compare" else "0 1 2, with --tiny 0")
+    if command == "spt":
+        parser.add_argument(
+            "--until_decided", action="store_true",
+            help="add seeds until the answer is clear; looks after 3, 5, 7 and 9",
+        )  # fmt: skip
     words, overrides = split_dotted(argv)
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)
     arguments = {
         "archs": overrides.get("model", {}).get("arch") if options.arch else None,
         "inits": listed(options.inits),
-        "seeds": numbers(options.seeds, int, "seeds"),
+        "seeds": numbers(options.seeds, int, "seeds") or (None if command == "spt" else [0]),
         "grid": options.grid or [],
         "tune": options.tune,
         "tune_seeds": numbers(options.tune_seeds, int, "tune_seeds"),
         "train_fractions": numbers(options.train_fractions, float, "train_fractions"),
+        **({"until_decided": options.until_decided} if command == "spt" else {}),
     }
-
     arguments["num_processes"], arguments["launch_config"] = launch.checked(
         options.num_processes, options.launch_config
     )
     from hf_longseq.comparison.execute import compare, spt
+    from hf_longseq.comparison.workers import usual_jobs
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
 
     quiet_libraries()
@@ -60,9 +70,11 @@ def run(argv: list[str], command: str = "compare") -> None:
         head = "Token" if "ForToken" in built[0] else "Sequence"
         print(f"best:    {comparison.best}  (AutoModelFor{head}Classification.from_pretrained opens it)")
         show_spans(comparison.best)
+    if command == "spt":
+        show_answers(comparison, argv, options.jobs or usual_jobs(arguments["num_processes"]))
 
 
-def add_plan_options(parser: Parser, inits: list[str]) -> None:
+def add_plan_options(parser: Parser, inits: list[str], seeds: str) -> None:
     """Add the axes of a plan."""
     plan = parser.add_argument_group("plan (--arch may name several, and variants such as s4@init_normal=0.1)")
     plan.add_argument(
@@ -70,7 +82,7 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
         help="of scratch spt spt-masked spt-causal scratch-tied, or variants such as spt-masked@span_length=16, "
         f"spt@pretrain_inputs=subset, spt-causal@direction=one (or both), scratch-tied@flops [{' '.join(inits)}]",
     )  # fmt: skip
-    plan.add_argument("--seeds", "--seed", dest="seeds", nargs="+", default=["0"], help="one run of each per seed [0]")
+    plan.add_argument("--seeds", "--seed", dest="seeds", nargs="+", help=f"one run of each per seed [{seeds}]")
     plan.add_argument(
         "--grid", nargs="+", metavar="KEY=V,V",
         help="settings to choose from on validation: lr=1e-3,5e-4 batch=16,64 pretrain.span_length=1,8",
@@ -89,6 +101,41 @@ def add_plan_options(parser: Parser, inits: list[str]) -> None:
     plan.add_argument(
         "--ray_address", metavar="ADDRESS", help="do the runs on a Ray cluster whose machines share output_dir: auto"
     )
+
+
+def show_answers(comparison: "Comparison", argv: list[str], jobs: int) -> None:
+    """Say of each gain whether pretraining pays, and what to do next."""
+    from hf_longseq.comparison.answer import LOOKS
+
+    found, scores = comparison.answers, comparison.scores
+    for answer in found:
+        print((f"{answer.about}: " if len(found) > 1 else "") + answer.sentence)
+    for sentence in dict.fromkeys(answer.linear for answer in found if answer.linear):
+        print(sentence)
+    seeds = sorted({int(seed) for seed in scores.loc[~scores["tuning"], "seed"]})
+    if any(answer.more_seeds for answer in found) and len(seeds) < LOOKS[-1]:
+        runs = scores[~scores["tuning"]].dropna(subset=["run"]).drop_duplicates("run")
+        minutes = 2 * runs["seconds"].sum() / len(seeds) / 60 / jobs
+        about = f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{max(60 * minutes, 1):.0f} seconds"
+        words = [*_without(argv, ("--seeds", "--seed", "--overwrite", "--until_decided")), "--seeds"]
+        more = map(str, [*seeds, seeds[-1] + 1, seeds[-1] + 2])
+        print(f"Two more seeds take about {about}: {shlex.join(['hf-longseq', 'spt', *words, *more])}")
+    elif any(answer.more_seeds for answer in found):
+        print(f"{len(seeds)} seeds leave it open: the gain is small beside what seeds differ by.")
+    if any(answer.verdict == "pays" for answer in found):
+        data = " --data NEW_FILE" if "--data" in argv else ""
+        print(f"Next: {shlex.join(['hf-longseq', 'predict', '--model', str(comparison.best)])}{data}")
+    elif found and all(answer.verdict in ("no gain", "loss") for answer in found):
+        print(f"Next: train from scratch; such a model lies in {comparison.output_dir / found[0].model}.")
+
+
+def _without(argv: list[str], options: tuple[str, ...]) -> list[str]:
+    """The words of a command without some of its options and their values."""
+    kept, option = [], ""
+    for word in argv:
+        option = word if word.startswith("--") else option
+        kept += [word] if option not in options else []
+    return kept
 
 
 def show_report(output_dir: Path) -> None:

@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import filelock
 import pandas as pd
 
 from hf_longseq.comparison import settings
+from hf_longseq.comparison.answer import LOOKS, Answer, answers
 from hf_longseq.comparison.baselines import add_baselines
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
@@ -46,16 +47,17 @@ from hf_longseq.training.recipe_file import Raw
 SPT_INITS = ("scratch", "spt", "scratch-tied")
 # Seeds that choose settings; no row reports them.
 TUNE_SEEDS = (1000, 1001)
-BEST = "best"
+BEST, ANSWER = "best", "answer.json"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came out: the content of `results.json`, and where `spt` put the best pretrained classifier."""
+    """What came out: the content of `results.json`, and of `spt` the best pretrained classifier and its answers."""
 
     output_dir: Path
     results: dict[str, Any]
     best: Path | None = None
+    answers: list[Answer] = field(default_factory=list)
 
     def table(self) -> str:
         """The results as text: every architecture and number of labels, with the gain of self-pretraining."""
@@ -179,12 +181,18 @@ def spt(
     output_dir: str | os.PathLike,
     *,
     inits: Sequence[str] = SPT_INITS,
+    seeds: Sequence[int] | None = None,
+    until_decided: bool = False,
+    tiny: bool = False,
     **options: Any,
 ) -> Comparison:
-    """`compare` with the arms scratch, spt and scratch-tied, which also copies the best classifier to `best`.
+    """`compare` with the arms scratch, spt and scratch-tied, which also says whether pretraining pays (`answer.py`,
+    `answer.json`), and copies the best classifier to `best`.
 
     Args:
-        source, output_dir, inits: As for `compare`.
+        source, output_dir, inits, tiny: As for `compare`.
+        seeds: Three by default, one with `tiny`.
+        until_decided: Add seeds until the answer is clear, at most nine; its intervals allow for looking four times.
         options: All others of `compare`.
 
     Raises:
@@ -194,9 +202,26 @@ def spt(
         >>> spt("demo", "runs/demo", seeds=[0, 1, 2], tiny=True).best.name
         'best'
     """
-    comparison = compare(source, output_dir, inits=inits, **options)
-    with locks.holding(comparison.output_dir):
-        return replace(comparison, best=keep_best(comparison.output_dir))
+    if until_decided and seeds is not None:
+        raise HfLongSeqError("seeds are given with until_decided, which adds them by its own rule: give one of both.")
+    looks: list[Sequence[int]] = [((0,) if tiny else (0, 1, 2)) if seeds is None else seeds]
+    if until_decided:
+        held = None if options.get("overwrite") else run_folder.read_resolved(output_dir)
+        begun = len(((held or {}).get("run") or {}).get("seeds") or ())
+        looks = [range(count) for count in LOOKS if count >= begun] or [range(begun)]
+    for look in looks:
+        comparison = compare(source, output_dir, inits=inits, seeds=look, tiny=tiny, **options)
+        options["overwrite"], scores = False, comparison.scores
+        # seeds that were added after a look are a further look, whoever added them
+        count = len(LOOKS) if until_decided or scores["added_after_test"].any() else 1
+        found = answers(scores, count, tiny)
+        if not any(answer.more_seeds for answer in found):
+            break
+    folder = comparison.output_dir
+    with locks.holding(folder):
+        rule = {"until_decided": until_decided, "looks": list(LOOKS) if count > 1 else [len(look)]}
+        run_folder.write_json(folder / ANSWER, {**rule, "answers": [asdict(answer) for answer in found]})
+        return replace(comparison, best=keep_best(folder), answers=found)
 
 
 def clear_leftovers(output_dir: Path) -> None:

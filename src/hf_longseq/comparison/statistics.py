@@ -43,11 +43,12 @@ def arm_means(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def difference(arm: pd.Series, base: pd.Series) -> dict[str, Any]:
+def difference(arm: pd.Series, base: pd.Series, level: float = LEVEL) -> dict[str, Any]:
     """Gain of one arm of `arm_means` over another.
 
     Returns:
-        value (positive is better), low and high of its interval, p (two-sided; None for one seed), n, paired.
+        value (positive is better), low and high of the interval that holds `level`, p (two-sided; None for one seed),
+        n, paired.
 
     Example:
         >>> one = pd.Series({"values": [0.9, 0.8], "seeds": [0, 1], "subset_seed": [0, 1], "greater_is_better": True})
@@ -65,7 +66,7 @@ def difference(arm: pd.Series, base: pd.Series) -> dict[str, Any]:
     if max(spread) < 1e-12:  # seeds that agree to the digit say nothing of the noise
         return found
     test = stats.ttest_rel(ours, theirs) if found["paired"] else stats.ttest_ind(ours, theirs, equal_var=False)
-    low, high = test.confidence_interval(LEVEL)
+    low, high = test.confidence_interval(level)
     return found | {"low": float(low), "high": float(high), "p": float(test.pvalue)}
 
 
@@ -86,11 +87,11 @@ def holm(p_values: pd.Series) -> pd.Series:
     return (ordered * factors).cummax().clip(upper=1.0).reindex(p_values.index)
 
 
-def gains(means: pd.DataFrame) -> pd.DataFrame:
+def gains(means: pd.DataFrame, level: float = LEVEL, seeds: int = ENOUGH_SEEDS) -> pd.DataFrame:
     """Every self-pretrained arm against its partners from scratch; those of equal budget get `p_holm` and a verdict.
 
     The correction counts the gains over equal budget of one family: those of one claim of a plan, or all that no plan
-    holds. Gains over other partners have no part in it, and no verdict.
+    holds. Gains over other partners have no part in it, and no verdict. `level` and `seeds` are those of `verdict`.
     """
     rows, partner_rows = [], []
     groups = means.groupby(["data", "architecture", "labels"], dropna=False, sort=False) if len(means) else ()
@@ -99,14 +100,14 @@ def gains(means: pd.DataFrame) -> pd.DataFrame:
         for _, arm in group.iterrows():
             for name in partners(arm, bases):
                 row = {key: arm[key] for key in (*KEY, "metric", "unit", "greater_is_better", "family", "margin")}
-                rows.append(row | {"against": name, **difference(arm, bases[name])})
+                rows.append(row | {"against": name, **difference(arm, bases[name], level)})
                 partner_rows.append(bases[name])
     found = pd.DataFrame(rows)
     if len(found):
         tied = found["against"].map(is_tied)
         found["p_holm"] = found["p"].where(tied).groupby(found["family"]).transform(holm)
         pairs = zip(found.to_dict("records"), partner_rows, strict=True)
-        found[["verdict", "reason"]] = [verdict(gain, base) for gain, base in pairs]
+        found[["verdict", "reason"]] = [verdict(gain, base, level, seeds) for gain, base in pairs]
     return found
 
 
@@ -116,18 +117,18 @@ def partners(arm: pd.Series, bases: dict[str, Any]) -> list[str]:
     return [name for name in named if name in bases and not from_scratch(arm["arm"])]
 
 
-def verdict(gain: dict[str, Any], base: pd.Series) -> tuple[str, str]:
+def verdict(gain: dict[str, Any], base: pd.Series, level: float = LEVEL, seeds: int = ENOUGH_SEEDS) -> tuple[str, str]:
     """ "shown", "no gain" or "open", and what keeps it open.
 
     Shown: the 95 % interval lies above 0, and p < 0.05 after the correction in its family. No gain: the interval ends
     below the margin that was fixed beforehand. Both take an arm of equal budget that has converged below its ceiling,
-    and five seeds of both.
+    and five seeds of both. `level` may ask for wider intervals and a smaller p, `seeds` for fewer.
     """
     above, below = gain["low"] > 0, gain["high"] < gain["margin"]
-    shown = above and gain["p_holm"] < 0.05
+    shown = above and gain["p_holm"] < 1 - level
     reasons = {
         "no equal budget": not is_tied(base["arm"]),
-        f"{gain['n']} seed{'s' if gain['n'] > 1 else ''}": gain["n"] < ENOUGH_SEEDS,
+        f"{gain['n']} seed{'s' if gain['n'] > 1 else ''}": gain["n"] < seeds,
         "no spread over the seeds": pd.isna(gain["p"]),
         "convergence not recorded": pd.isna(base["converged"]),
         "not converged": base["converged"] == 0,

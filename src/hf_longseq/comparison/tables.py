@@ -243,6 +243,8 @@ def results_text(folder: str | Path) -> str:
         seeds = " ".join(str(seed) for seed in sorted(set().union(*means["seeds"])))
         lines = [f"{data}: {table.caption}; mean ± deviation over seeds {seeds}, 95 % interval", ""]
         lines += _aligned(table.cells)
+        if (table.cells["gain"] != NONE).any():
+            lines += ["", gain_text(means.iloc[0])]
         if note := data_note(data, results):
             lines += ["", note]
     for run, error in results.failed[["run", "error"]].itertuples(index=False):
@@ -267,6 +269,14 @@ def metric_text(row: pd.Series) -> str:
     unit = "%" if row["metric"] in PERCENT else row["unit"]
     better = "" if row["greater_is_better"] else " (smaller is better)"
     return f"test {row['metric']}{f', {unit}' if unit else ''}{better}"
+
+
+def gain_text(row: pd.Series) -> str:
+    """What a gain is, with its unit and direction."""
+    unit = "points" if row["metric"] in PERCENT else row["unit"]
+    arms = ["self-pretrained", "from scratch on an equal budget"]
+    arms = arms if row["greater_is_better"] else arms[::-1]
+    return f"gain: test {row['metric']} {' minus '.join(arms)}{f', in {unit}' if unit else ''}; above 0 is better"
 
 
 def number(row: pd.Series | dict, key: str, sign: bool = False) -> str:
