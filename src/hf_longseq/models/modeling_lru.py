@@ -26,7 +26,7 @@ from .longseq_layers import LongSeqDropout, one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_init import normal_directions
-from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_kernel_norm, mimo_scan
+from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_scan
 from .ssm_precision import widened
 from .ssm_step import check_finite
 
@@ -90,10 +90,6 @@ class LRUMixer(nn.Module):
         """What a channel adds to itself j positions later (row 0) and earlier (row 1), without D: (D, H, L) for
         j = 0 ... L - 1. The present is in both rows."""
         return mimo_kernel(self.discrete_system(), length)
-
-    def kernel_norm(self, length: int) -> torch.Tensor:
-        """Norm of what all channels add to one, laid out as :meth:`kernel`."""
-        return mimo_kernel_norm(self.discrete_system(), length)
 
     def forward(
         self,

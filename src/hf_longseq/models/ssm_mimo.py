@@ -112,20 +112,6 @@ def mimo_kernel(system: MimoSystem, length: int) -> torch.Tensor:
     return taps.view(*weights.shape[:2], length)
 
 
-def mimo_kernel_norm(system: MimoSystem, length: int) -> torch.Tensor:
-    """Norm over all input channels of their impulse responses at each output channel: (D, H, length)."""
-    lam = torch.view_as_complex(system.lam_P2)
-    weight_2PH = torch.cat((system.input_PH2[..., 0], -system.input_PH2[..., 1]))
-    readout_DHP = torch.view_as_complex(system.readout_DHP2)
-    norms = []
-    for start in range(0, length, CHUNK_LENGTH):
-        exponents = torch.arange(start, min(start + CHUNK_LENGTH, length), device=lam.device)
-        turned_DTHP = readout_DHP[:, None] * torch.pow(lam.to(torch.complex128), exponents[:, None, None]).to(lam)
-        responses = torch.cat((turned_DTHP.real, turned_DTHP.imag), dim=-1) @ weight_2PH
-        norms.append(responses.norm(dim=-1))
-    return torch.cat(norms, dim=1).transpose(1, 2)
-
-
 class _DiagonalScan(torch.autograd.Function):
     """The backward pass is the same scan with the conjugate factors, run the other way; only the states are kept."""
 
