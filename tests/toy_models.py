@@ -4,6 +4,7 @@ import torch
 
 import hf_longseq
 from hf_longseq.models import ARCHITECTURES
+from hf_longseq.training.check_mixer import make_inputs  # noqa: F401  used by the tests of models
 
 SMALL = {
     "s4": dict(state_size=8),
@@ -61,11 +62,3 @@ def make_model(variant: str, head: str, **options):
     torch.manual_seed(0)
     config = make_config(variant, **options)
     return head_class(config, head)(config).eval()
-
-
-def make_inputs(model, batch: int = 3, length: int = 11) -> dict[str, torch.Tensor]:
-    """Random input of the kind the model reads."""
-    generator = torch.Generator().manual_seed(1)
-    if model.config.input_type == "values":
-        return {"input_values": torch.randn(batch, length, model.config.num_channels, generator=generator)}
-    return {"input_ids": torch.randint(5, 30, (batch, length), generator=generator)}

@@ -36,6 +36,7 @@ _HOME = {
     "TaskSpec": "data.task",
     "load_task": "data.task",
     "Recipe": "training.recipe",
+    "register_architecture": "training.own_architectures",
     "LongSeqTrainer": "training.trainer",
     "FinetuneConfig": "training.config",
     "SPTConfig": "training.config",

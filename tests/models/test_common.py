@@ -1,5 +1,7 @@
 """What holds for every architecture: padding changes nothing, saving loses nothing, gradients are exact."""
 
+import functools
+
 import pytest
 import torch
 from transformers import (
@@ -10,48 +12,23 @@ from transformers import (
 )
 
 from hf_longseq.models.ssm_plan import forced
+from hf_longseq.training import check_mixer
+from hf_longseq.training.check_mixer import pad, pad_both, real_part
 from toy_models import HEADS, SMALL, VARIANTS, head_class, make_config, make_inputs, make_model
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
 directions = pytest.mark.parametrize("bidirectional", [False, True], ids=["causal", "bidirectional"])
-RUBBISH = (1e20, -1e30, float("nan"), float("inf"))
 
 
-def pad(batch: dict, side: str, amount: int = 4) -> dict:
-    """The batch with rubbish added on one side and an attention mask that says so."""
-    padded = {}
-    for name, x in batch.items():
-        rubbish = torch.full_like(x[:, :1], 3).repeat_interleave(amount, dim=1)
-        padded[name] = torch.cat([rubbish, x] if side == "left" else [x, rubbish], dim=1)
-        real, filler = torch.ones(x.shape[:2]), torch.zeros(x.shape[0], amount)
-        padded["attention_mask"] = torch.cat([filler, real] if side == "left" else [real, filler], dim=1).long()
-    return padded
-
-
-def pad_both(batch: dict) -> dict:
-    """Every row twice in one batch: padded on the left, and padded on the right."""
-    left, right = pad(batch, "left"), pad(batch, "right")
-    return {name: torch.cat([left[name], right[name]]) for name in left}
-
-
-def real_part(hidden: torch.Tensor, length: int) -> torch.Tensor:
-    """What a batch of `pad_both` gave at its real positions: (2, rows, length, ...)."""
-    left, right = hidden.chunk(2)
-    return torch.stack([left[:, -length:], right[:, :length]])
+def maker(variant: str):
+    """What a check of `hf_longseq.training.check_mixer` takes: `make(head, **fields)`."""
+    return functools.partial(make_model, variant)
 
 
 @variants
 @directions
-@torch.no_grad()
 def test_padding_changes_no_real_position_whatever_stands_in_it(variant, bidirectional):
-    model = make_model(variant, "Model", bidirectional=bidirectional, input_type="values", num_channels=2)
-    batch = make_inputs(model)
-    alone = model(**batch).last_hidden_state
-    padded = pad_both({name: x.repeat(4, 1, 1) for name, x in batch.items()})
-    for row, rubbish in zip(padded["input_values"].unflatten(0, (2, 4, 3)).transpose(0, 1), RUBBISH, strict=True):
-        row[0, :, :4] = row[1, :, 11:] = rubbish
-    found = real_part(model(**padded).last_hidden_state, 11)
-    torch.testing.assert_close(found, alone.repeat(4, 1, 1).expand_as(found), atol=2e-5, rtol=1e-4)
+    check_mixer.padding(maker(variant), bidirectional)
 
 
 @pytest.mark.parametrize("kind", ["input_ids", "inputs_embeds"])
@@ -194,60 +171,31 @@ def test_labels_that_were_shifted_before_are_not_scored_at_padding(side):
 
 @variants
 def test_padding_changes_no_gradient(variant):
-    model = make_model(variant, "ForMaskedLM", bidirectional=True).train()
-    batch = make_inputs(model)
-    labels = torch.where(torch.rand(3, 11) < 0.5, batch["input_ids"], -100)
-    gradients = []
-    for extra in (0, 4):
-        model.zero_grad()
-        padded = pad(batch, "right", extra) if extra else batch
-        padded_labels = torch.nn.functional.pad(labels, (0, extra), value=-100)
-        model(**padded, labels=padded_labels).loss.backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    torch.testing.assert_close(gradients[1], gradients[0], atol=1e-5, rtol=1e-3)
+    check_mixer.padded_gradient(maker(variant))
 
 
 @variants
 def test_causal_models_do_not_look_ahead(variant):
-    model = make_model(variant, "Model")
-    batch = make_inputs(model)
-    changed = {"input_ids": batch["input_ids"].clone()}
-    changed["input_ids"][:, 6:] = 5
-    with torch.no_grad():
-        before, after = model(**batch).last_hidden_state, model(**changed).last_hidden_state
-    torch.testing.assert_close(before[:, :6], after[:, :6])
-    assert not torch.allclose(before[:, 6:], after[:, 6:])
+    check_mixer.causality(maker(variant))
 
 
 @variants
 def test_one_position_at_a_time_equals_all_at_once(variant):
-    model = make_model(variant, "Model")
-    ids = make_inputs(model, length=10)["input_ids"]
-    with torch.no_grad():
-        whole = model(ids).last_hidden_state
-        cache, pieces = None, []
-        for piece in ids.split([4, 1, 1, 3, 1], dim=1):
-            out = model(piece, past_key_values=cache, use_cache=True)
-            cache = out.past_key_values
-            pieces.append(out.last_hidden_state)
-    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=1e-4)
+    check_mixer.causal_streams(maker(variant))
+
+
+@variants
+def test_a_seed_gives_the_weights_and_draws_all_of_a_mixer(variant):
+    check_mixer.initialisation(maker(variant))
 
 
 @pytest.mark.parametrize(
     ("variant", "head"),
     [(name, head) for name in SMALL for head in HEADS] + [(name, HEADS[0]) for name in VARIANTS if name not in SMALL],
 )
-def test_saving_and_loading_changes_nothing(variant, head, tmp_path):
+def test_saving_and_loading_changes_nothing(variant, head):
     options = dict(input_type="values", num_levels=7) if head == "ForPreTraining" else {}
-    model = make_model(variant, head, **options)
-    model.save_pretrained(tmp_path)
-    again, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    kept, batch = again.state_dict(), make_inputs(model)
-    assert all(torch.equal(tensor, kept.pop(name)) for name, tensor in model.state_dict().items()) and not kept
-    with torch.no_grad():  # what lies elsewhere in memory is summed in another order
-        torch.testing.assert_close(again.eval()(**batch).logits, model(**batch).logits, atol=1e-6, rtol=1e-5)
-    assert all(p.requires_grad for p in again.parameters())
+    check_mixer.saving(maker(variant), head, **options)
 
 
 @pytest.mark.parametrize("variant", SMALL)
@@ -290,18 +238,11 @@ SINGLE_PRECISION = {
 
 
 @variants
-def test_half_precision_keeps_state_space_parameters_in_float32(variant, tmp_path):
-    model = make_model(variant, "ForSequenceClassification", bidirectional=True)
-    model.save_pretrained(tmp_path)
-    half = type(model).from_pretrained(tmp_path, dtype=torch.bfloat16).eval()
+def test_half_precision_keeps_state_space_parameters_in_float32(variant):
+    model = make_model(variant, "Model")
     delicate = SINGLE_PRECISION[type(model.config).__name__]
     assert getattr(model.mixer_class, "ssm_parameter_names", frozenset()) <= delicate
-    for name, parameter in half.named_parameters():
-        wanted = torch.float32 if name.rsplit(".", 1)[-1] in delicate else torch.bfloat16
-        assert parameter.dtype == wanted, name
-    batch = make_inputs(model)
-    with torch.no_grad():
-        torch.testing.assert_close(half(**batch).logits.float(), model(**batch).logits, atol=0.1, rtol=0.1)
+    check_mixer.half_precision(maker(variant), frozenset(delicate))
 
 
 @directions
@@ -360,21 +301,7 @@ def test_hidden_states_embeddings_and_tuples(variant):
 
 @variants
 def test_every_parameter_is_in_one_group(variant):
-    model = make_model(variant, "ForMaskedLM", bidirectional=True)
-    groups = model.parameter_groups(learning_rate=1e-3, weight_decay=0.1, ssm_learning_rate=1e-4)
-    grouped = [id(p) for group in groups for p in group["params"]]
-    assert sorted(grouped) == sorted(id(p) for p in model.parameters())
-    by_name = {group["name"]: group for group in groups}
-    assert by_name["decay"]["weight_decay"] == 0.1 and by_name["no_decay"]["weight_decay"] == 0.0
-    if getattr(model.mixer_class, "ssm_parameter_names", None):
-        assert by_name["ssm"]["lr"] == 1e-4 and by_name["ssm"]["weight_decay"] == 0.0
-        assert len(by_name["ssm"]["params"]) == 2 * len(
-            [
-                n
-                for n, _ in model.model.layers[0].mixer.named_parameters()
-                if n in model.mixer_class.ssm_parameter_names
-            ]
-        )
+    check_mixer.parameter_groups(maker(variant))
 
 
 @pytest.mark.slow

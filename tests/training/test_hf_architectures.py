@@ -163,7 +163,7 @@ def test_the_longest_sequence_has_a_position(toy, model_type):
         ("hf:bert-generation", "sees both sides, and has no masked language-model head"),
         ("hf:./nowhere", "or a folder that exists"),
         ("hf:nobody/nothing", "the configuration of 'nobody/nothing' cannot be read"),
-        ("modernbert", "and those of transformers as hf:TYPE"),
+        ("modernbert", "those of transformers as hf:TYPE"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_in_one_sentence(tiny, arch, message):

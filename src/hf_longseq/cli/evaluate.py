@@ -24,6 +24,9 @@ def run(argv: list[str]) -> None:
     parser.add_argument("--label_column", metavar="NAME", help="column of the labels [that of the run]")
     parser.add_argument("--split", help="train, validation or test of the run's task [test]")
     parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
+    parser.add_argument(
+        "--arch", metavar="FILE.py:NAME", help="the file of the run's architecture, where it is your own"
+    )
     options = parser.parse(argv)
     given = {name: getattr(options, name) for name in COLUMNS}
     if options.data is None and any(given.values()):

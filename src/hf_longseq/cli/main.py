@@ -23,6 +23,7 @@ COMMANDS = {
     "convert": "open a checkpoint of the official code as one of ours",
     "report": "tables and pictures of comparisons, as Markdown, LaTeX, JSON and one page of HTML",
     "kernels": "what checkpoints learned: kernels, receptive fields, attention, as pictures and CSV",
+    "check-mixer": "check a mixer of your own on toy models",
     "benchmark": "how long an epoch of a recipe takes on this machine",
     "tasks": "list the tasks, or show one",
     "recipes": "list the shipped recipes, or show one",
@@ -34,7 +35,7 @@ TRAINING = ("pretrain", "finetune", "spt", "compare")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; return 0, 2 for an error the user can put right, or 130 when interrupted."""
+    """Run a command; return 0, 1 for a failed check, 2 for an error the user can put right, 130 when interrupted."""
     argv = normalise(sys.argv[1:] if argv is None else argv)
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(usage())
@@ -86,7 +87,7 @@ def _sentence(error: Exception) -> str | None:
 
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
-    module = importlib.import_module(f"hf_longseq.cli.{command}")
+    module = importlib.import_module(f"hf_longseq.cli.{command.replace('-', '_')}")
     if {"-h", "--help", "--help_all"} & set(words):
         module.run(words)
         return 0
@@ -96,12 +97,20 @@ def _run(command: str, words: list[str]) -> int:
         words, number, configuration = launch.take_options(command, words)
         launch.check_all_started()
         if launch.is_launched():
-            launch.run_as_one_of_several(module.run, words)
+            launch.run_as_one_of_several(lambda words: module.run(_with_own_architectures(words)), words)
             return 0
         if number > 1:
             return launch.launch([command, *words], number, configuration)
-    module.run(words)
-    return 0
+    return module.run(_with_own_architectures(words)) or 0
+
+
+def _with_own_architectures(words: list[str]) -> list[str]:
+    """The words with `--arch FILE.py:NAME` imported; the only way by which a command runs code of a file."""
+    if "--arch" not in words or not any(".py:" in word for word in words):
+        return words
+    from hf_longseq.training.own_architectures import named_on_command_line
+
+    return named_on_command_line(words, announce=os.environ.get("RANK", "0") == "0")
 
 
 def usage() -> str:
@@ -111,7 +120,7 @@ def usage() -> str:
         "",
         "usage: hf-longseq COMMAND [options]      (hf-longseq COMMAND --help for the options)",
         "",
-        *(f"  {name:<10}{text}" for name, text in COMMANDS.items()),
+        *(f"  {name:<13}{text}" for name, text in COMMANDS.items()),
         "",
         "A trial in seconds: hf-longseq spt --task listops --arch s4,dlr,transformer --tiny --output_dir /tmp/trial",
     ]

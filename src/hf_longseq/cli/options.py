@@ -145,7 +145,7 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
     parser.add_argument("--task", help="task, see `hf-longseq tasks`")
     parser.add_argument("--data", metavar="SOURCE", help="own csv, jsonl, parquet, npy, npz, folder, or Hub id")
-    parser.add_argument("--arch", nargs="+", help="s4, dlr, transformer, lru, s5, mega, cnn, hf:NAME")
+    parser.add_argument("--arch", nargs="+", help="s4, dlr, transformer, lru, s5, mega, cnn, hf:NAME, FILE.py:NAME")
     parser.add_argument("--output_dir", required=True, help="folder of the result; resumes a run [runs/COMMAND-NAME]")
     parser.add_argument("--max_steps", help="optimiser steps of every phase")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")

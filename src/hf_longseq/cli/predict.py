@@ -34,6 +34,9 @@ def run(argv: list[str]) -> None:
         help=".jsonl, .csv or .parquet to write instead of printing, the rows of --data with their predictions; .html "
         "shows spans in colour",
     )
+    parser.add_argument(
+        "--arch", metavar="FILE.py:NAME", help="the file of the run's architecture, where it is your own"
+    )
     options = parser.parse(argv)
     ending = Path(options.output_file).suffix.lower() if options.output_file else ".jsonl"
     if ending not in ENDINGS:

@@ -21,7 +21,7 @@ from hf_longseq.comparison.plan import Run
 from hf_longseq.comparison.prepare import DataCache
 from hf_longseq.comparison.results import FAILED, RUNS
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import distributed, run_folder
+from hf_longseq.training import distributed, own_architectures, run_folder
 from hf_longseq.training.callbacks import Diverged
 from hf_longseq.training.inference import evaluate
 from hf_longseq.training.progress import Listener
@@ -110,6 +110,7 @@ def _launch(task: Task, listener: Listener) -> None:
         task.write(path)
         words = [sys.executable, "-m", "hf_longseq", "one_run", str(path)]
         words += ["--num_processes", str(task.processes), "--launch_config", task.launch_config]
+        words += ["--arch", *own_architectures.files()] if own_architectures.files() else []
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
             try:
                 for line in process.stdout or ():

@@ -22,6 +22,7 @@ from hf_longseq.comparison.prepare import DataCache
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.processes import end_with_parent
+from hf_longseq.training import own_architectures
 from hf_longseq.training.progress import Listener, quiet_libraries
 
 POLL_SECONDS = 0.2
@@ -113,7 +114,7 @@ class Processes(Workers):
         for names in devices_of_workers(self.jobs, self.gpus):
             devices.put(names)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        given = (devices, self.queue, max(1, cores // self.jobs))
+        given = (devices, self.queue, max(1, cores // self.jobs), own_architectures.files())
         self.pool = ProcessPoolExecutor(self.jobs, context, _start_worker, given)
         self.of_this_pool: set[Future] = set()
 
@@ -171,7 +172,7 @@ def _interrupts_ignored() -> Iterator[None]:
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(devices, reports, threads: int) -> None:
+def _start_worker(devices, reports, threads: int, own_files: tuple[str, ...]) -> None:
     if names := devices.get():  # before CUDA is used for the first time
         os.environ["CUDA_VISIBLE_DEVICES"] = names
     end_with_parent()
@@ -179,6 +180,8 @@ def _start_worker(devices, reports, threads: int) -> None:
     # the lock that tqdm makes is one of the system's, and would outlive a worker that is ended
     tqdm.set_lock(threading.RLock())
     quiet_libraries()
+    for file in own_files:
+        own_architectures.import_architecture(file, announce=False)
     _worker.update(reports=reports, data=DataCache())
 
 
@@ -227,7 +230,9 @@ class Cluster(Workers):
             self.ray.shutdown()
 
     def submit(self, task: Task) -> Future:
-        there = self.remote.remote(replace(task, output_dir=task.output_dir.absolute()), self.queue)
+        there = self.remote.remote(
+            replace(task, output_dir=task.output_dir.absolute()), self.queue, own_architectures.files()
+        )
         future = there.future()
         self.tasks[future] = there
         return future
@@ -249,9 +254,11 @@ class Cluster(Workers):
         return True
 
 
-def _perform_in_cluster(task: Task, reports: Any) -> Any:
+def _perform_in_cluster(task: Task, reports: Any, own_files: tuple[str, ...] = ()) -> Any:
     """Do a task on a machine of the cluster; gives the file that it leaves, which the others must see."""
     quiet_libraries()
+    for file in own_files:
+        own_architectures.import_architecture(file, announce=False)
     wait_for_file(task.output_dir / PLAN, "on a machine of the Ray cluster")
     said = [0.0]
 

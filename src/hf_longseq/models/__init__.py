@@ -52,10 +52,9 @@ ARCHITECTURES = {
 _ALL = {**ARCHITECTURES, "adapter": (AdapterConfig, AdapterModel)}
 
 
-def _register(config_class, base_model) -> None:
-    """Make the Auto classes open the heads that `base_model.auto_map` names, and ship the code with what is saved."""
+def register(config_class, base_model) -> None:
+    """Make the Auto classes open the heads that `base_model.auto_map` names."""
     AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
-    config_class.register_for_auto_class()
     module, names_of = sys.modules[base_model.__module__], {}
     for auto_name, path in base_model.auto_map.items():
         names_of.setdefault(path.split(".")[1], []).append(auto_name)
@@ -65,7 +64,8 @@ def _register(config_class, base_model) -> None:
         head = getattr(module, head_name)
         for auto_name in auto_names:
             getattr(modeling_auto, auto_name).register(config_class, head, exist_ok=True)
-        head.register_for_auto_class(auto_names[0])
+        if base_model.__module__.startswith(__name__):  # transformers then ships the code with what is saved
+            head.register_for_auto_class(auto_names[0])
     AutoFeatureExtractor.register(config_class, LongSeqFeatureExtractor, exist_ok=True)
     if is_vision_available():  # without Pillow, transformers has no AutoImageProcessor
         # the one processor serves as either of transformers' backends
@@ -76,4 +76,5 @@ def _register(config_class, base_model) -> None:
 LongSeqFeatureExtractor.register_for_auto_class()
 LongSeqImageProcessor.register_for_auto_class()
 for _config_class, _base_model in _ALL.values():
-    _register(_config_class, _base_model)
+    _config_class.register_for_auto_class()
+    register(_config_class, _base_model)

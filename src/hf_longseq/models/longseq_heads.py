@@ -7,6 +7,8 @@ An architecture derives its classes from these and from its own pretrained-model
 `backbone_class`. Axes: B batch, L length, C channels, H hidden size, V vocabulary, Q levels, K labels.
 """
 
+import sys
+
 import torch
 from torch import nn
 from transformers.cache_utils import Cache
@@ -31,7 +33,7 @@ from .longseq_losses import (
     only_valid,
     reconstruction_loss,
 )
-from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel
+from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 
 
 class LongSeqForMaskedLM(LongSeqPreTrainedModel):
@@ -296,6 +298,33 @@ class LongSeqForTokenClassification(LongSeqPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
+
+
+def make_heads(config_class: type[LongSeqConfig], model_class: type[LongSeqModel], stem: str) -> dict[str, type]:
+    """The five heads of an architecture by their names, made from its trunk `...Model`: those that its module lacks.
+
+    They have the bases of the trunk besides `LongSeqModel`, and the trunk gets its `auto_map`: `stem` is the name of
+    the one file that holds configuration, trunk and heads.
+    """
+    prefix, module = model_class.__name__.removesuffix("Model"), sys.modules[model_class.__module__]
+    places = {auto: place.split(".")[1] for auto, place in full_auto_map("", prefix).items()}
+    model_class.config_class = config_class
+    model_class.auto_map = {auto: f"{stem}.{name}" for auto, name in places.items()}
+    model_class.auto_map["AutoConfig"] = f"{stem}.{config_class.__name__}"
+    shared = tuple(base for base in model_class.__bases__ if base is not LongSeqModel)
+    own = ("config_class", "mixer_class", "auto_map")
+    kinds = (
+        *(LongSeqForMaskedLM, LongSeqForCausalLM, LongSeqForPreTraining),
+        *(LongSeqForSequenceClassification, LongSeqForTokenClassification),
+    )
+    heads = {}
+    for kind in kinds:
+        name = prefix + kind.__name__.removeprefix("LongSeq")
+        fields = {"__doc__": kind.__doc__, "__module__": module.__name__, "backbone_class": model_class}
+        fields |= {field: getattr(model_class, field) for field in own}
+        if getattr(vars(module).get(name), "backbone_class", None) is not model_class:
+            heads[name] = type(name, (*shared, kind), fields)
+    return heads
 
 
 def require_tokens(model: LongSeqPreTrainedModel) -> None:

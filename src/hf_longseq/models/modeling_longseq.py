@@ -12,6 +12,8 @@
 Axes: B batch, L length, C channels, H hidden size.
 """
 
+from pathlib import Path
+
 import torch
 from torch import nn
 from transformers import initialization as init
@@ -99,6 +101,8 @@ class LongSeqPreTrainedModel(PreTrainedModel):
 
     mixer_class: type[nn.Module]
     auto_map: dict[str, str]
+    # name -> text of the files of code that are saved with an architecture from elsewhere than this folder
+    code_files: dict[str, str] = {}
 
     def __init__(self, config: LongSeqConfig, *args, **kwargs):
         super().__init__(config, *args, **kwargs)
@@ -120,10 +124,14 @@ class LongSeqPreTrainedModel(PreTrainedModel):
         else:
             super()._init_weights(module)
 
-    def save_pretrained(self, *args, **kwargs):
+    def save_pretrained(self, save_directory, *args, **kwargs):
         """As in transformers; the saved configuration names every head, so that any Auto class opens the folder."""
         self.config.auto_map = dict(self.auto_map)
-        return super().save_pretrained(*args, **kwargs)
+        saved = super().save_pretrained(save_directory, *args, **kwargs)
+        code = getattr(self, "backbone_class", type(self)).code_files
+        for name, text in code.items() if kwargs.get("is_main_process", True) else ():
+            Path(save_directory, name).write_text(text, encoding="utf-8")
+        return saved
 
     def stream(self) -> LongSeqStream:
         """Begin to read a stream in pieces of any size (causal models, for inference)."""

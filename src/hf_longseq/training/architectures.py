@@ -3,7 +3,8 @@
 """Names of architectures, their configuration classes, and the fields that a recipe's `model` section may set.
 
     s4, dlr, transformer, lru, s5, mega, cnn  the architectures of this package
-    hf:TYPE, hf:REPOSITORY, hf:FOLDER    those of transformers, see `hf_architectures.py`
+    hf:TYPE, hf:REPOSITORY, hf:FOLDER         those of transformers, see `hf_architectures.py`
+    mine                                      those of your own, see `own_architectures.py`
 
 The names are known without torch; everything about a configuration class imports it.
 """
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from hf_longseq.data.task import TaskSpec
 
-KNOWN = tuple(ARCHITECTURES)
+KNOWN = ARCHITECTURES
 
 # Set from the task, or from the objective: naming them in a recipe could only contradict the data.
 TASK_FIELDS = frozenset(
@@ -91,11 +92,16 @@ def is_hf(arch: str) -> bool:
 
 
 def check_name(arch: str) -> None:
-    """Raise for a name that is neither one of ours nor begins with `hf:`."""
+    """Raise for a name that is neither known nor begins with `hf:`."""
+    if ".py:" in arch:
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but a recipe runs no code: name the file on the command line, --arch {arch}, or "
+            "call hf_longseq.register_architecture."
+        )
     if arch not in KNOWN and not is_hf(arch):
         raise HfLongSeqError(
-            f"model.arch is {arch!r}{did_you_mean(arch, KNOWN)}: known architectures are {', '.join(KNOWN)}, and "
-            "those of transformers as hf:TYPE."
+            f"model.arch is {arch!r}{did_you_mean(arch, KNOWN)}: known architectures are {', '.join(KNOWN)}, "
+            "those of transformers as hf:TYPE, and your own as --arch FILE.py:NAME."
         )
 
 
@@ -103,7 +109,7 @@ def config_class_of(arch: str) -> type:
     """The configuration class of an architecture of this package."""
     from hf_longseq import models
 
-    return getattr(models, f"{ARCHITECTURES[arch]}Config")
+    return models.ARCHITECTURES[arch][0]
 
 
 def model_field_types(arch: str) -> dict[str, Any]:

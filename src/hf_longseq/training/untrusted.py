@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from hf_longseq.errors import HfLongSeqError, explained
 
@@ -36,6 +36,14 @@ def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTr
         )
     try:
         config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+    except ValueError as error:
+        kind = str(PreTrainedConfig.get_config_dict(source, revision=revision)[0].get("model_type"))
+        if not kind.startswith("longseq_") or kind in CONFIG_MAPPING:
+            raise
+        raise HfLongSeqError(
+            f"{source} is a model of type {kind!r}, an architecture of somebody's own: name its file with --arch "
+            "FILE.py:NAME, or call hf_longseq.register_architecture."
+        ) from error
     except (TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"the configuration of {source} is damaged ({' '.join(str(error).split())})") from error
     for part in _parts(config):
