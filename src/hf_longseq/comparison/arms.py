@@ -31,6 +31,15 @@ GAIN, LOSS = "#1a7f37", "#b3261e"
 ARCHITECTURES = {"s4": "S4", "dlr": "DLR", "lru": "LRU", "s5": "S5", "mega": "MEGA", "cnn": "CNN"}
 
 
+# A linear model is an architecture of its own in tables, which knows one arm.
+BASELINE = "linear:"
+
+
+def is_baseline(architecture: str) -> bool:
+    """Whether a row is a linear model's."""
+    return architecture.startswith(BASELINE)
+
+
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     """Name and settings of a variant.
 
@@ -82,8 +91,8 @@ def arch_label(architecture: str) -> str:
     """
     plain, settings = split_name(architecture)
     words = settings_text(settings)
-    if plain.startswith("linear:"):
-        return f"{plain.removeprefix('linear:')}, linear"
+    if is_baseline(plain):
+        return f"{plain.removeprefix(BASELINE)}, linear"
     plain = ARCHITECTURES.get(plain, plain.removeprefix("hf:"))
     return f"{plain}, {words}" if words else plain
 

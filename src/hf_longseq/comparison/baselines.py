@@ -23,6 +23,8 @@ import numpy as np
 import pandas as pd
 from datasets import concatenate_datasets
 
+from hf_longseq.comparison.arms import BASELINE
+from hf_longseq.comparison.results import BASELINES
 from hf_longseq.data import byte_text
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import load_metric, spans
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from hf_longseq.comparison.prepare import DataCache
     from hf_longseq.data.task import TaskSpec
 
-# In tables a baseline is an architecture of its own, which knows one arm.
-FILE, PREFIX = "baselines.csv", "linear:"
 PENALTIES = 10.0 ** np.arange(-3, 8)
 # a ridge on more rows, or on more positions, gains little and takes minutes
 MOST_ROWS, MOST_POSITIONS = 20_000, 50_000
@@ -106,7 +106,7 @@ def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") ->
 
     Labels that differ from seed to seed are fitted seed by seed. Scores that the file holds are kept.
     """
-    path = output_dir / FILE
+    path = output_dir / BASELINES
     known = pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=["fraction", "seed", "subset_seed"])
     fitted = set(known[["fraction", "seed", "subset_seed"]].fillna(-1).itertuples(index=False, name=None))
     tables, seen = [known], set()
@@ -136,11 +136,12 @@ def _lines(run: "Run", train: "Dataset", test: "Dataset", spec: "TaskSpec") -> l
     """A line per baseline and metric, in the columns of `scores.csv`."""
     same = {"fraction": run.fraction, "seed": run.seed, "subset_seed": run.recipe.data.subset_seed, "split": "test"}
     same |= {"arm": "scratch", "labels": len(train), "examples": len(test), "chosen": True, "tuning": False}
-    same |= dict.fromkeys(("inputs", "pretrain_steps", "finetune_steps"), 0) | {"converged": True}
+    same |= dict.fromkeys(("validation_labels", "inputs", "pretrain_steps", "finetune_steps"), 0) | {"converged": True}
+    found = fit_baselines(train, test, spec, seed=run.seed)
+    metrics = [(one, metric, value) for one in found for metric, value in one.scores.items()]
     return [
-        {**same, "architecture": PREFIX + one.name, "metric": metric, "value": value, "seconds": round(one.seconds, 2)}
-        for one in fit_baselines(train, test, spec, seed=run.seed)
-        for metric, value in one.scores.items()
+        {**same, "architecture": BASELINE + one.name, "seconds": one.seconds, "metric": metric, "value": value}
+        for one, metric, value in metrics
     ]
 
 
@@ -156,7 +157,7 @@ def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int
             x_test = features.transform(sequences[1])
         guess = _fit(x_train, targets, spec).predict(x_test)
         scores = _sequence_scores(guess, truth, spec)
-        found.append(Baseline(name, scores, len(train), time.perf_counter() - began))
+        found.append(Baseline(name, scores, len(train), round(time.perf_counter() - began, 2)))
     return found
 
 
@@ -181,7 +182,7 @@ def _per_position(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int
         model = _fit(np.concatenate(x_PF), np.concatenate(y), spec)
         guesses = [model.predict(np.zeros((len(one), 1)) if way is None else way(one)) for one in test_inputs]
         scores = _position_scores(guesses, test_labels, spec)
-        found.append(Baseline(name, scores, len(train), time.perf_counter() - began))
+        found.append(Baseline(name, scores, len(train), round(time.perf_counter() - began, 2)))
     return found
 
 

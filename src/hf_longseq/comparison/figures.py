@@ -14,7 +14,17 @@ from typing import Any, NamedTuple
 import pandas as pd
 from markupsafe import Markup
 
-from hf_longseq.comparison.arms import GAIN, LOSS, arch_label, from_scratch, rank, split_name, style
+from hf_longseq.comparison.arms import (
+    BASELINE,
+    GAIN,
+    LOSS,
+    arch_label,
+    from_scratch,
+    is_baseline,
+    rank,
+    split_name,
+    style,
+)
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.scores import Results
 from hf_longseq.comparison.tables import Row, colour_of, labels_text, metric_text, number
@@ -55,14 +65,27 @@ def report_figures(results: Results, means: pd.DataFrame, rows: Sequence[Row]) -
 
 def headline(rows: Sequence[Row]) -> Figure | None:
     """Scores of all arms, a line per row, with the gains over scratch and over equal budget beside them."""
+    best = best_baselines(rows)
+    rows = [row for row in rows if not is_baseline(row.architecture)]
     if not rows:
         return None
     some = f" The {MOST_ROWS} of {len(rows)} rows with the most to tell." if len(rows) > MOST_ROWS else ""
     caption = (
         "Test score: a large marker for the mean, a dot for each seed. Numbers: gain of self-pretraining over scratch "
-        f"and over equal budget, bold where the 95 % interval leaves out zero.{some}"
+        "and over equal budget, bold where the 95 % interval leaves out zero."
+        f"{' Grey bar: the best linear model with the same labels.' if best else ''}{some}"
     )
-    return _figure("headline", caption, lambda: _headline(most_telling(rows)))
+    return _figure("headline", caption, lambda: _headline(most_telling(rows), best))
+
+
+def best_baselines(rows: Sequence[Row]) -> dict[tuple[str, float], float]:
+    """The mean of the best linear model for each data set and number of labels."""
+    found: dict[tuple[str, float], float] = {}
+    for row in (row for row in rows if is_baseline(row.architecture)):
+        one, place = next(iter(row.arms.values())), (row.data, row.labels)
+        better = max if one["greater_is_better"] else min
+        found[place] = better(found.get(place, one["mean"]), one["mean"])
+    return found
 
 
 def most_telling(rows: Sequence[Row]) -> list[Row]:
@@ -77,7 +100,7 @@ def most_telling(rows: Sequence[Row]) -> list[Row]:
     return [rows[place] for place in sorted(chosen)]
 
 
-def _headline(rows: Sequence[Row]):
+def _headline(rows: Sequence[Row], best: dict[tuple[str, float], float]):
     panels: dict[str, list[Row]] = {}
     for row in rows:
         panels.setdefault(metric_text(next(iter(row.arms.values()))), []).append(row)
@@ -96,6 +119,9 @@ def _headline(rows: Sequence[Row]):
                 place -= 1.0
             _words(axis, 0, place, words)
             _headline_row(axis, row, place - 0.75, arms)
+            if (row.data, row.labels) in best:
+                x = _factor(next(iter(row.arms.values()))) * best[row.data, row.labels]
+                axis.plot(x, place - 0.75, "|", ms=11, mew=2.2, color=FAINT, zorder=3)
             place -= 1.65
         axis.set_yticks([])
         axis.set_ylim(place + 0.3, 0.6)
@@ -139,6 +165,8 @@ def _headline_row(axis, row: Row, place: float, arms: Sequence[str]) -> None:
 def label_curves(means: pd.DataFrame) -> Figure | None:
     """Scores over the number of labels, a panel per architecture; None where there is only one number."""
     means = _by_protocol(means[means.groupby("architecture")["labels"].transform("nunique") > 1])
+    linear = means[means["architecture"].str.startswith(BASELINE) & (means["architecture"] != f"{BASELINE}majority")]
+    means = means[~means["architecture"].str.startswith(BASELINE)]
     if not len(means):
         return None
     name, text = means["data"].iloc[0], metric_text(means.iloc[0])
@@ -152,8 +180,11 @@ def label_curves(means: pd.DataFrame) -> Figure | None:
         axis.set_xscale("log")
         axis.set_xticks(labels, [f"{count:,g}" for count in labels])
         axis.minorticks_off()
+        for _, one in linear.groupby("architecture", sort=False):
+            axis.plot(one["labels"], _factor(one.iloc[0]) * one["mean"], ":", color=FAINT, linewidth=1.2, zorder=1)
 
     caption = f"{name}: score over the number of labels (logarithmic); mean over seeds, with its 95 % interval."
+    caption += " Dotted: linear models on counts or spectra." if len(linear) else ""
     return _figure(f"labels-{slug(name).lower()}", caption,
                    lambda: _lines(panels, _factor(means.iloc[0]), "labelled examples", text, finish))  # fmt: skip
 

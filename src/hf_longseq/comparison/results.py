@@ -17,22 +17,23 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hf_longseq.comparison.arms import canonical
-from hf_longseq.comparison.baselines import FILE as BASELINES
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
 
 PLAN = "plan.json"
 RESULTS, SCORES, CURVES = "results.json", "scores.csv", "curves.csv"
+BASELINES = "baselines.csv"
 FAILED = "failed.json"
 RUNS = "runs"
 LOW_LOSS = 0.01
 # a line of `scores.csv` is one metric of one run on one split
 COLUMNS = [
-    "task", "data", "architecture", "arm", "fraction", "labels", "inputs", "protocol", "point", "seed", "subset_seed",
-    "tuning", "chosen", "added_after_test", "split", "metric", "value", "examples", "pretrain_steps", "finetune_steps",
-    "pretrain_epochs", "finetune_epochs", "pretrain_flops", "finetune_flops", "seconds", "parameters", "evaluations",
-    "converged", "pretrain_loss", "scratch", "scratch_tied", "run", "pretrain_run",
+    "task", "data", "architecture", "arm", "fraction", "labels", "validation_labels", "inputs", "protocol", "point",
+    "seed", "subset_seed", "tuning", "chosen", "added_after_test", "split", "metric", "value", "examples",
+    "pretrain_steps", "finetune_steps", "pretrain_epochs", "finetune_epochs", "pretrain_flops", "finetune_flops",
+    "seconds", "parameters", "evaluations", "converged", "pretrain_loss", "scratch", "scratch_tied", "run",
+    "pretrain_run",
 ]  # fmt: skip
 # what tells the runs of a comparison apart
 RUN = ["architecture", "arm", "fraction", "labels", "protocol", "point", "seed", "tuning"]
@@ -221,8 +222,7 @@ class PlanResults:
         before = (self.metrics[first] if first else None) or {}
         labels, inputs = metrics["train_examples"], before.get("train_examples", 0)
         size = self._sizes(run).get("validation", 0)
-        if self._record(run).get("options", {}).get("validation") == "labels":
-            labels += size
+        cut = self._record(run).get("options", {}).get("validation") == "labels"  # a fifth of them
         return {
             "architecture": run["arch"],
             "arm": canonical(run["init"], run["objective"]),
@@ -231,12 +231,13 @@ class PlanResults:
             "point": " ".join(f"{key}={value}" for key, value in run["grid"].items()) or None,
             "tuning": bool(run.get("tuning")),
             "added_after_test": False,
-            "labels": labels,
+            "labels": labels + size if cut else labels,
+            "validation_labels": 0 if cut else size,
             "inputs": inputs,
             "pretrain_steps": before.get("steps", 0),
             "finetune_steps": metrics["steps"],
             "pretrain_epochs": before["examples_seen"] / inputs if inputs else 0.0,
-            "finetune_epochs": metrics["examples_seen"] / metrics["train_examples"],
+            "finetune_epochs": metrics["examples_seen"] / labels,
             "pretrain_flops": before.get("flops") if first else 0.0,
             "finetune_flops": metrics.get("flops"),
             "seconds": round(metrics["wall_seconds"] + before.get("wall_seconds", 0.0), 2),

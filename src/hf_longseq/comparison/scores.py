@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hf_longseq.comparison.arms import rank
+from hf_longseq.comparison.arms import BASELINE, rank
 from hf_longseq.comparison.results import (
     COLUMNS,
     CURVE_COLUMNS,
@@ -230,8 +230,8 @@ def _merged(scores: pd.DataFrame) -> pd.DataFrame:
         )
 
     def order(column: pd.Series) -> Any:
-        if column.name in ("data", "architecture"):
-            return pd.factorize(column)[0]
+        if column.name in ("data", "architecture"):  # linear models after the networks
+            return pd.factorize(column)[0] + len(column) * column.str.startswith(BASELINE)
         return column.map(rank) if column.name == "arm" else column
 
     by = ["data", "architecture", "labels", "arm", "seed"]

@@ -303,9 +303,10 @@ def colour_of(gain: pd.Series | None) -> str:
     return "" if gain is None else "gain" if gain["low"] > 0 else "loss" if gain["high"] < 0 else ""
 
 
-def labels_text(labels: float) -> str:
-    """How many labels; "" of an arm without a finished run."""
-    return "" if pd.isna(labels) else f"{labels:,.0f} label{'s' if labels != 1 else ''}"
+def labels_text(labels: float, validation: float | None = None) -> str:
+    """How many labels, with those of a separate validation split; "" of an arm without a finished run."""
+    more = f" + {validation:,.0f}" if validation and not pd.isna(validation) else ""
+    return "" if pd.isna(labels) else f"{labels:,.0f}{more} label{'s' if labels != 1 or more else ''}"
 
 
 def p_text(p: float) -> str:
@@ -331,7 +332,8 @@ def compact(value: float) -> str:
 def _what(row: Row) -> str:
     """Labels, inputs that pretraining read, protocol, variant."""
     read = {count(one["inputs"]) for one in row.arms.values() if not from_scratch(one["arm"])} - {UNKNOWN}
-    words = [labels_text(row.labels), f"{' / '.join(sorted(read))} inputs" if read else "", row.variant]
+    more = next(iter(row.arms.values())).get("validation_labels")
+    words = [labels_text(row.labels, more), f"{' / '.join(sorted(read))} inputs" if read else "", row.variant]
     return ", ".join(filter(None, words))
 
 

@@ -24,6 +24,8 @@ from hf_longseq.errors import HfLongSeqError
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 500
+# of the files in a folder; earlier ones kept several parquet files a split
+LAYOUT = 2
 
 
 def load_converted(
@@ -45,7 +47,8 @@ def load_converted(
         splits: Splits of which rows must come.
     """
     sources = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    description = json.dumps({"options": options, "files": sources, "features": str(features)}, sort_keys=True)
+    what = {"layout": LAYOUT, "options": options, "files": sources, "features": str(features)}
+    description = json.dumps(what, sort_keys=True)
     digest = hashlib.sha256(description.encode()).hexdigest()[:12]
     folder = Path(cache_dir or cache_directory()) / name / f"converted-{digest}"
     folder.parent.mkdir(parents=True, exist_ok=True)
