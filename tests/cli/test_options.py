@@ -113,3 +113,46 @@ def test_a_space_of_trackio_reaches_the_trainer_and_may_change_when_a_run_goes_o
     settings = recipe.to_dict()
     moved = {**settings, "pretrain": {**settings["pretrain"], "trackio_space_id": "me/others"}}
     assert run_folder.first_difference(settings, moved) is None
+
+
+FLAGS = "--learning_rate 3e-4 --num_train_epochs 2 --batch_size 4 --per_device_train_batch_size 2 --device cpu".split()
+
+
+def test_flags_of_every_phase_reach_all_of_them_unless_one_says_otherwise():
+    parser = Parser(prog="x")
+    add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
+    words = ["--task", "listops", "--output_dir", "x", *FLAGS, "--pretrain.learning_rate", "1e-2"]
+    rest, overrides = split_dotted(words)
+    recipe = Recipe.load("listops/s4", common_overrides(parser.parse(rest), overrides))
+    rates = {"pretrain": 1e-2, "finetune": 3e-4, "scratch": 3e-4}
+    for phase, rate in rates.items():
+        section = getattr(recipe, phase)
+        assert (section.learning_rate, section.num_train_epochs, section.max_steps) == (rate, 2, None)
+        assert (section.global_batch_size, section.per_device_train_batch_size, section.use_cpu) == (4, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [("pretrain", []), ("finetune", ["--from_scratch"])], ids=["pretrain", "finetune"]
+)
+def test_flags_of_every_phase_train_a_model(command, words, tmp_path):
+    words = [command, "--task", "listops", "--arch", "s4", "--tiny", "--data.num_train_examples", "16", *words, *FLAGS]
+    assert main([*words, "--output_dir", str(tmp_path / "run")]) == 0
+    found = run_folder.read_resolved(tmp_path / "run")[command]
+    assert found["learning_rate"] == 3e-4 and found["global_batch_size"] == 4
+    assert run_folder.read_json(tmp_path / "run" / "metrics.json")["steps"] in (8, 32)  # 16 examples, or all 64
+
+
+@pytest.mark.parametrize("command", ["spt", "pretrain", "finetune"])
+def test_the_help_shows_the_flags_of_every_phase(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert all(flag in shown for flag in FLAGS if flag.startswith("--"))
+
+
+def test_a_device_that_is_not_there_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["pretrain", "--task", "listops", "--tiny", "--device", "cuda"]) == 2
+    assert "--device is cuda, which this machine lacks (it has cpu): leave it out." in capsys.readouterr().err
+    assert main(["pretrain", "--task", "listops", "--tiny", "--device", "tpu"]) == 2
+    assert "invalid choice: 'tpu'" in capsys.readouterr().err

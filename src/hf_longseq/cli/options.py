@@ -132,10 +132,15 @@ OWN_DATA = {
 }
 
 
+DEVICES = ("cpu", "cuda", "mps")
+# Options without a section's name that are fields of every phase.
+EVERY_PHASE = "max_steps num_train_epochs learning_rate global_batch_size per_device_train_batch_size".split()
+EVERY_PHASE += ["report_to", "trackio_space_id", "use_cpu"]
+
+ANY_FIELD = "any field of transformers' TrainingArguments"
 # Fields of the sections that `--help` shows.
 USUAL = {
-    "num_train_examples", "pretrain_inputs", "max_steps", "num_train_epochs", "learning_rate", "global_batch_size",
-    "objective", "mask_ratio",
+    "num_train_examples", "pretrain_inputs", "objective", "mask_ratio",
 }  # fmt: skip
 
 
@@ -146,8 +151,17 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--task", help="task, see `hf-longseq tasks`")
     parser.add_argument("--data", metavar="SOURCE", help="own csv, jsonl, parquet, npy, npz, folder, or Hub id")
     parser.add_argument("--arch", nargs="+", help="s4, dlr, transformer, lru, s5, mega, cnn, hf:NAME, FILE.py:NAME")
-    parser.add_argument("--output_dir", required=True, help="folder of the result; resumes a run [runs/COMMAND-NAME]")
-    parser.add_argument("--max_steps", help="optimiser steps of every phase")
+    parser.add_argument(
+        "--output_dir", metavar="FOLDER", required=True, help="of the result; resumes [runs/COMMAND-NAME]"
+    )
+    every = parser.add_argument_group("every phase, unless --PHASE.FIELD says otherwise")
+    every.add_argument("--max_steps", metavar="N", help="optimiser steps")
+    every.add_argument("--num_train_epochs", metavar="N", help="passes over the examples, in place of steps")
+    every.add_argument("--learning_rate", metavar="RATE", help="peak learning rate")
+    every.add_argument("--batch_size", dest="global_batch_size", metavar="N", help="examples per optimiser step")
+    every.add_argument("--global_batch_size", help=argparse.SUPPRESS)
+    every.add_argument("--per_device_train_batch_size", metavar="N", help="examples per forward pass [the batch]")
+    every.add_argument("--device", metavar="NAME", choices=DEVICES, help="cpu, cuda or mps [what is there]")
     parser.add_argument("--tiny", action="store_true", help="toy sizes and 4 steps, for a trial in seconds")
     parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
     rare = [
@@ -182,8 +196,8 @@ def sections_help(phases: tuple[str, ...], full: bool) -> str:
         "",
         f"phases: {several}.FIELD",
     ]
-    lines += _phase_fields("finetune", full)
-    lines += _row("FIELD", "any field of transformers' TrainingArguments") if full else []
+    usual = _row("learning_rate 1e-3", "for example")
+    lines += [*_phase_fields("finetune", full), *_row("FIELD", ANY_FIELD)] if full else usual
     if "pretrain" in phases:
         lines += ["", "pretraining: --pretrain.FIELD", *_phase_fields("pretrain", full)]
     lines += [] if full else ["", "More options: --help-all"]
@@ -231,17 +245,34 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     _own_data(options, overrides)
     if options.arch is not None:
         overrides.setdefault("model", {})["arch"] = listed(options.arch)
-    for name in ("max_steps", "report_to", "trackio_space_id"):
-        if getattr(options, name) is not None:
-            # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
-            for phase in ("pretrain", "finetune"):
-                overrides.setdefault(phase, {}).setdefault(name, getattr(options, name))
-            overrides.setdefault("scratch", {}).setdefault(name, overrides["finetune"][name])
+    given = {name: value for name in EVERY_PHASE if (value := getattr(options, name, None)) is not None}
+    if _is_cpu(options.device):
+        given["use_cpu"] = True
+    if "num_train_epochs" in given and "max_steps" not in given:
+        given["max_steps"] = None  # that of a recipe, which would win over the epochs
+    for name, value in given.items():
+        # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
+        for phase in ("pretrain", "finetune"):
+            overrides.setdefault(phase, {}).setdefault(name, value)
+        overrides.setdefault("scratch", {}).setdefault(name, overrides["finetune"][name])
     # Of several processes the first looks, before it claims the folder itself.
     if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
         _refuse_unfinished(Path(options.output_dir))
     check_names(options.recipe, overrides)
     return overrides
+
+
+def _is_cpu(device: str | None) -> bool:
+    """Whether a device is the CPU; any other has to be there."""
+    if device in (None, "cpu"):
+        return device == "cpu"
+    import torch
+
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    if not there[device]():
+        others = ", ".join(name for name in DEVICES if name == "cpu" or there[name]())
+        raise HfLongSeqError(f"--device is {device}, which this machine lacks (it has {others}): leave it out.")
+    return False
 
 
 def check_names(recipe: str | None, overrides: dict) -> None:
@@ -315,7 +346,8 @@ def train(phase: Callable, options: argparse.Namespace, source: str | None, over
     quiet_libraries()
     show_data_notes()
     recipe = Recipe.load(source, overrides, tiny=options.tiny)
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    on_gpu = torch.cuda.is_available() and options.device != "cpu"
+    device = torch.cuda.get_device_name() if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     begins = f"{phase.__name__} on {recipe.data.task}, {recipe.model.arch} ({device})"
     print(f"hf-longseq {__version__}: {begins}", file=sys.stderr)
     with ProgressBar() as bar:
