@@ -102,6 +102,7 @@ def test_a_task_is_read_as_it_was_written(toy_tasks, tmp_path):
 # Processes of their own know the tasks of the package alone.
 STEPS = {phase: {"max_steps": 4} for phase in ("pretrain", "finetune")}
 LISTOPS = {"archs": ["s4"], "inits": ["scratch", "spt"], "seeds": [0], "overrides": STEPS, "tiny": True}
+LISTOPS["baselines"] = False  # said here, for a fixture of the module and other processes know no monkeypatch
 
 
 def weights(folder):
