@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hf_longseq.comparison.arms import arch_label, is_tied, split_name, style
-from hf_longseq.comparison.baselines import PREFIX
+from hf_longseq.comparison.arms import BASELINE, arch_label, is_tied, split_name, style
 from hf_longseq.comparison.inits import TIES
 from hf_longseq.comparison.results import standard_error
 from hf_longseq.comparison.scores import KEY
@@ -82,9 +81,9 @@ def _answer(gain: pd.Series, means: pd.DataFrame, level: float, tiny: bool) -> A
     base = mine[mine["arm"] == gain["against"]].iloc[0]
     sign = 1 if gain["greater_is_better"] else -1
     best = max(sign * arm["mean"], sign * base["mean"])
-    linear = alike[alike["architecture"].str.startswith(PREFIX)].set_index("architecture")
+    linear = alike[alike["architecture"].str.startswith(BASELINE)].set_index("architecture")
     nothing = _says_nothing(arm, base, best, sign, linear, tiny)
-    fitted = linear.drop(f"{PREFIX}majority", errors="ignore")
+    fitted = linear.drop(f"{BASELINE}majority", errors="ignore")
     first = fitted.loc[(sign * fitted["mean"]).idxmax()] if len(fitted) else {"mean": -sign * float("inf")}
     verdict = gain["verdict"] if gain["verdict"] != "no gain" or gain["high"] >= 0 else "loss"
     verdict = "says nothing" if nothing else {"shown": "pays", "open": "undecided"}.get(verdict, verdict)
@@ -97,7 +96,7 @@ def _answer(gain: pd.Series, means: pd.DataFrame, level: float, tiny: bool) -> A
         reason=gain["reason"] if verdict == "undecided" else "",
         more_seeds=verdict == "undecided" and gain["reason"] not in REMEDIES,
         model=chosen["runs"][int(validations.argmax())],
-        linear=f"A linear model on {first.name.removeprefix(PREFIX)} has {number(first, 'mean')}: try it first."
+        linear=f"A linear model on {first.name.removeprefix(BASELINE)} has {number(first, 'mean')}: try it first."
         if sign * first["mean"] > best else "",
         seeds=int(gain["n"]), level=level, gain=float(gain["value"]),
         **{end: None if pd.isna(gain[end]) else float(gain[end]) for end in ("low", "high")},
@@ -111,7 +110,7 @@ def _says_nothing(arm: pd.Series, base: pd.Series, best: float, sign: int, linea
     steps = int(min(arm["pretrain_steps"], arm["finetune_steps"]))
     if steps < FEWEST_STEPS:
         return NOTHING.format(f"A trial of {steps} step{'s' if steps != 1 else ''}", "Give it more steps")
-    constant = linear[linear.index == f"{PREFIX}majority"]
+    constant = linear[linear.index == f"{BASELINE}majority"]
     if len(constant):
         chance = constant.iloc[0]
         noise = 2 * standard_error(arm["metric"], chance["mean"], int(chance["examples"] or 0))
