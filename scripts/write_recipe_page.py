@@ -39,6 +39,10 @@ Three groups are refused, with their reason: fields that a run sets to keep comp
 (`gradient_accumulation_steps`, `dataloader_drop_last`, `label_smoothing_factor`), to keep its folder whole
 (`save_strategy`, `save_steps`, `load_best_model_at_end`), and those with their own option (`seed`, `output_dir`).
 
+In commands `--learning_rate`, `--num_train_epochs`, `--batch_size` (the global one), `--max_steps` and
+`--per_device_train_batch_size` hold for every phase; `--pretrain.learning_rate` is of one. `--device cpu` leaves an
+accelerator alone.
+
 ```yaml
 model: {arch: s4, hidden_size: 64, num_hidden_layers: 2}
 data: {task: listops}

@@ -54,9 +54,9 @@ def test_two_thousand_rows_of_which_two_hundred_are_labelled_run_without_another
     out, progress = capsys.readouterr()
     told = "200 labelled rows of 2,200 (177 train, 15 validation, 8 test examples), 2,177 inputs open to pretraining"
     assert told in progress and f"Data: {told}" in out
-    assert "scratch" in out and "equal budget" in out and "177 labels, 2,177 inputs, labels scarce" in out
+    assert "scratch" in out and "equal budget" in out and "177 + 15 labels, 2,177 inputs, labels scarce" in out
     report = Path("runs/spt-rows/report/report.md").read_text()
-    assert f"Data: {told}" in report and "177 labels, 2,177 inputs, labels scarce" in report
+    assert f"Data: {told}" in report and "177 + 15 labels, 2,177 inputs, labels scarce" in report
 
     data = data_of(task="own-data", data="rows.csv")
     held_out = [decode(row) for rows in (data.validation, data.test) for row in rows["input_ids"]]

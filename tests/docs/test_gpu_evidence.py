@@ -28,7 +28,7 @@ def test_a_command_takes_shipped_recipes_and_options_that_exist(line):
     assert (command, name) == ("hf-longseq", "compare")
     parser = Parser(prog="hf-longseq compare")
     add_recipe_options(parser, ("pretrain", "finetune", "scratch"))
-    add_plan_options(parser, [])
+    add_plan_options(parser, [], "0")
     words, overrides = split_dotted(words)
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)

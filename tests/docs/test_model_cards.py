@@ -87,7 +87,8 @@ def test_every_folder_opens_as_it_lies_without_the_package_and_prints_what_its_c
         printed = re.search(r"^It prints.*?\n\n```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         code = code.replace(f'"hf-longseq/{name}"', repr(str(folder)))
         config = AutoConfig.from_pretrained(folder)
-        opened = [*_processors(folder), "AutoConfig", *(auto for auto in config.auto_map if _fits(auto, config))]
+        heads = [auto for auto in config.auto_map if _fits(auto, config)]
+        opened = [*(auto for auto, _ in _processors(folder)), "AutoConfig", *heads]
         work.append((str(folder), opened, code, printed and printed[1]))
     done = answer(run_fresh(STRANGER.replace("WORK", repr(json.dumps(work))), tmp_path, hide_package=True))
     assert done.count("opened") == len(NAMES)

@@ -212,7 +212,7 @@ class PlanResults:
                     row = self._row(run, metrics) | {"chosen": run["grid"] == grid}
                     sizes = self._sizes(run)
                     for split in ("validation", "test"):
-                        for metric, value in (metrics.get(split) or {}).items():
+                        for metric, value in sorted((metrics.get(split) or {}).items()):
                             line = {"split": split, "metric": metric, "value": value, "examples": sizes.get(split)}
                             yield row | line
 

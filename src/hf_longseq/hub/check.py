@@ -84,9 +84,8 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
     if config.pair_classification and own.endswith("ForSequenceClassification"):
         inputs |= {f"{name}_2": x.flip(1) for name, x in inputs.items()}
     logits = source.eval().float()(**inputs)[0]
-    heads = [
-        (auto, reference.endswith(f".{own}")) for auto, reference in config.auto_map.items() if _fits(auto, config)
-    ]
+    named = json.loads((folder / "config.json").read_text(encoding="utf-8"))["auto_map"]
+    heads = [(auto, reference.endswith(f".{own}")) for auto, reference in named.items() if _fits(auto, config)]
     with tempfile.TemporaryDirectory() as scratch:
         expected = Path(scratch) / "expected.safetensors"
         save_file({**{name: x.contiguous() for name, x in inputs.items()}, "logits": logits.contiguous()}, expected)

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from hf_longseq.comparison.arms import is_baseline
 from hf_longseq.comparison.plan import slug
 from hf_longseq.comparison.results import RESULTS
 from hf_longseq.comparison.scores import files_of, read_results
@@ -98,7 +99,7 @@ def _arms(results: dict[str, Any], scores: pd.DataFrame, page: str) -> dict[str,
     if results["unfinished"] or not len(scores):
         raise HfLongSeqError("the comparison is unfinished: give its command again, and publish it then.")
     metric, arms = results["metric"], {}
-    for row in arm_means(scores).to_dict("records"):
+    for row in arm_means(scores[~scores["architecture"].map(is_baseline)]).to_dict("records"):
         sign = 1 if row["greater_is_better"] else -1
         best = max(range(row["n"]), key=lambda place: sign * row["validations"][place])
         fraction = [f"f{row['fraction']:g}"] if scores["fraction"].nunique() > 1 else []

@@ -207,6 +207,7 @@ class FinetuneConfig(TrainingArguments):
                 batch_eval_metrics=True,
                 restore_callback_states_from_checkpoint=True,
                 label_names=["labels"],
+                dataloader_pin_memory=self.dataloader_pin_memory and torch.cuda.is_available(),
                 dataloader_persistent_workers=self.dataloader_num_workers > 0,
                 project=PROJECT if self.project == TrainingArguments.project else self.project,
                 disable_tqdm=True,

@@ -37,7 +37,10 @@ def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTr
     try:
         config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
     except ValueError as error:
-        kind = str(PreTrainedConfig.get_config_dict(source, revision=revision)[0].get("model_type"))
+        content = PreTrainedConfig.get_config_dict(source, revision=revision)[0]
+        if not isinstance(content, dict):
+            raise ValueError(f"the configuration of {source} is damaged: it is no mapping") from error
+        kind = str(content.get("model_type"))
         if not kind.startswith("longseq_") or kind in CONFIG_MAPPING:
             raise
         raise HfLongSeqError(
