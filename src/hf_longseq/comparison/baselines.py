@@ -112,18 +112,14 @@ def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") ->
     tables, seen = [known], set()
     for run in runs:
         section = run.recipe.data
-        loaded = data.load(section)
         whole = section.num_train_examples is None and section.train_fraction in (None, 1)
-        key = (
-            -1 if run.fraction is None else run.fraction,
-            run.seed,
-            section.subset_seed,
-        )
+        key = (-1 if run.fraction is None else run.fraction, run.seed, section.subset_seed)
         alike = (key[0], None if whole else key[1:])
         if run.phase != "finetune" or run.tuning or alike in seen:
             continue
         seen.add(alike)
         if key not in fitted:
+            loaded = data.load(section)
             train = loaded.labelled
             if section.validation == "labels":  # cross-validation needs no part of its own
                 train = concatenate_datasets([train, loaded.validation])
