@@ -11,8 +11,7 @@ from hf_longseq.data.task import TASKS, describe_task
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
-from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.recipe_file import OBJECTIVES, architectures_of, read_recipe
+from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of, read_recipe
 from write_task_pages import QUESTIONS
 
 INTRODUCTION = """# Recipes

@@ -14,7 +14,7 @@ from hf_longseq.data.task import describe_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.assemble import configuration, fresh_model, head_class
-from hf_longseq.training.recipe_file import architectures_of, read_recipe
+from hf_longseq.training.recipe import architectures_of, read_recipe
 
 TRAIN, SUBSET = 20_000, 2_000
 ARMS = ("scratch", "spt-masked", "spt-masked@pretrain_inputs=all", "spt-causal", "spt-causal@direction=one",

@@ -5,8 +5,7 @@ import yaml
 
 from hf_longseq import Recipe
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.recipe import joint_settings
-from hf_longseq.training.recipe_file import architectures_of, read_recipe, set_dotted
+from hf_longseq.training.recipe import architectures_of, joint_settings, read_recipe, set_dotted
 
 DATA = {"data": {"task": "listops"}}
 
@@ -52,19 +51,6 @@ def test_variants_are_named_changes_to_a_recipe():
     assert Recipe.load(VARIED, arch="dlr", objective="causal").model.fields["pooling"] == "max"
     with pytest.raises(HfLongSeqError, match=r"variant 'dlr' of the recipe has no section 'pretran'"):
         Recipe.load(VARIED | {"variants": {"dlr": {"pretran": {}}}})
-
-
-def test_a_recipe_of_the_first_version_is_read_as_variants():
-    raw = {
-        **DATA,
-        "model": {"arch": ["s4", "transformer"], "hidden_size": 32, "s4": {"state_size": 8}},
-        "pretrain": {"learning_rate": 1e-3, "transformer": {"learning_rate": 5e-4}},
-    }
-    assert architectures_of(raw) == ["s4", "transformer"]
-    s4, transformer = (Recipe.load(raw, arch=arch) for arch in ("s4", "transformer"))
-    assert s4.model.fields["state_size"] == 8 and "state_size" not in transformer.model.fields
-    assert (s4.pretrain.learning_rate, transformer.pretrain.learning_rate) == (1e-3, 5e-4)
-    assert transformer.model.fields["hidden_size"] == 32
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "results").glob("*/resolved.yaml")), ids=str)
@@ -138,14 +124,24 @@ def test_settings_of_a_comparison_are_a_recipe_for_each_of_its_architectures():
 
 
 BOTH_OBJECTIVES = DATA | {
-    "model": {"arch": ["s4", "transformer"], "transformer": {"causal": {"pooling": "last"}, "pooling": "first"}},
-    "pretrain": {"learning_rate": 1e-3, "causal": {"learning_rate": 2e-3}, "s4": {"learning_rate": 3e-3}},
-    "finetune": {"causal": {"learning_rate": 5e-4}, "masked": {"weight_decay": 0.2}},
-    "scratch": {"weight_decay": 0.0, "causal": {"learning_rate": 7e-4}},
+    "model": {"arch": "s4"},
+    "pretrain": {"learning_rate": 1e-3},
+    "scratch": {"weight_decay": 0.0},
+    "variants": {
+        "s4": {"pretrain": {"learning_rate": 3e-3}},
+        "transformer": {"model": {"arch": "transformer", "pooling": "first"}},
+        "transformer/causal": {"model": {"pooling": "last"}},
+        "masked": {"finetune": {"weight_decay": 0.2}},
+        "causal": {
+            "pretrain": {"learning_rate": 2e-3},
+            "finetune": {"learning_rate": 5e-4},
+            "scratch": {"learning_rate": 7e-4},
+        },
+    },
 }
 
 
-def test_a_mapping_named_after_an_objective_holds_for_it_alone():
+def test_a_variant_named_after_an_objective_holds_for_it_alone():
     masked = Recipe.load(BOTH_OBJECTIVES, arch="transformer")
     assert (masked.model.fields["pooling"], masked.model.fields["bidirectional"]) == ("first", True)
     assert (masked.pretrain.learning_rate, masked.finetune.learning_rate) == (1e-3, 1e-3)
@@ -181,7 +177,7 @@ def test_the_random_initialisation_is_an_option_of_the_model_section():
     recipe = Recipe.load(DATA, {"model": {"init_normal": "0.1"}})
     assert recipe.model.init_normal == 0.1 and recipe.to_dict()["model"]["init_normal"] == 0.1
     assert Recipe.load(recipe.to_dict()) == recipe
-    assert Recipe.load(recipe, {"model": {"init_normal": "none"}}).model.init_normal is None
+    assert recipe.changed({"model": {"init_normal": "none"}}).model.init_normal is None
     with pytest.raises(HfLongSeqError, match="init_normal is 0"):
         Recipe.load(DATA, {"model": {"init_normal": 0}})
 
@@ -194,7 +190,7 @@ def test_dotted_options_become_a_nested_mapping():
     assert nested == {
         "pretrain": {"learning_rate": 1e-3},
         "model": {"state_size": 16},
-        "data": {"tokens": True},
+        "data": {"tokens": "true"},  # until the task's loader says what it is
     }
     with pytest.raises(HfLongSeqError, match="did you mean 'pretrain'"):
         set_dotted(nested, "pretran.learning_rate", "1")

@@ -8,7 +8,7 @@ import yaml
 from hf_longseq import Recipe, finetune, pretrain, recipes
 from hf_longseq.data.task import describe_task
 from hf_longseq.training.assemble import collators_and_metrics, configuration, fresh_model, head_class
-from hf_longseq.training.recipe_file import architectures_of
+from hf_longseq.training.recipe import architectures_of
 from hf_longseq.training.transfer import load_pretrained
 
 PAPER_TASKS = (

@@ -27,7 +27,7 @@ def run(argv: list[str]) -> None:
     from hf_longseq.data.task import limit_examples, load_task
     from hf_longseq.metrics import PERCENT
     from hf_longseq.training.progress import quiet_libraries
-    from hf_longseq.training.recipe_file import loader_options
+    from hf_longseq.training.recipe import loader_options
 
     quiet_libraries()
     task = options.task or "own-data"

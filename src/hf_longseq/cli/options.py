@@ -24,7 +24,7 @@ from hf_longseq.data.task import TASKS, unknown_task
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.architectures import check_name
 from hf_longseq.training.arguments import DataSection, build_section, convert, section_options
-from hf_longseq.training.recipe_file import VARIANTS, architectures_of, read_recipe, set_dotted
+from hf_longseq.training.recipe import VARIANTS, architectures_of, read_recipe, set_dotted
 from hf_longseq.version import __version__
 
 

@@ -6,7 +6,7 @@ publish one as a data set on the Hub."""
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.data.task import TASKS, cached_bytes, unknown_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.recipe_file import loader_options
+from hf_longseq.training.recipe import loader_options
 
 
 def run(argv: list[str]) -> None:

@@ -40,8 +40,7 @@ from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, locks, run_folder
 from hf_longseq.training.progress import Listener, silent
-from hf_longseq.training.recipe import Recipe, joint_settings
-from hf_longseq.training.recipe_file import Raw
+from hf_longseq.training.recipe import Raw, Recipe, joint_settings
 
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")

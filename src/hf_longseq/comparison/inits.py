@@ -11,7 +11,7 @@ from typing import Any
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training.arguments import plain_scalar
 from hf_longseq.training.config import DENOISING, USUAL, SPTConfig, phase_fields
-from hf_longseq.training.recipe_file import Raw
+from hf_longseq.training.recipe import Raw
 
 # Arm -> its objective; None is that of the recipe.
 OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}

@@ -27,7 +27,7 @@ from hf_longseq.comparison.results import (
 )  # fmt: skip
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned, one_line
-from hf_longseq.training.recipe_file import architectures_of
+from hf_longseq.training.recipe import architectures_of
 from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved, read_yaml
 
 # one arm of one comparison

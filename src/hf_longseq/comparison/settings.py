@@ -15,8 +15,7 @@ from hf_longseq.comparison.plan import Axes, Load
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
-from hf_longseq.training.recipe import Recipe, joint_settings
-from hf_longseq.training.recipe_file import VARIANTS, Raw, architectures_of, read_recipe
+from hf_longseq.training.recipe import VARIANTS, Raw, Recipe, architectures_of, joint_settings, read_recipe
 
 # (name in the plan, objective or None for the recipe's own) -> settings
 Bases = dict[tuple[str, "str | None"], Recipe]

@@ -167,6 +167,8 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind in (float, str) and (number or isinstance(value, kind)):
         return kind(value)
+    if kind is bool and value in ("true", "false"):
+        return value == "true"
     if kind is int and number and math.isfinite(value) and int(value) == value:
         return int(value)
     if kind in _NAMES or (origin is Literal and value not in typing.get_args(kind)):

@@ -317,16 +317,11 @@ def phase_values(section: str, values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def build_phase(section: str, values: dict[str, Any]) -> FinetuneConfig:
-    """The settings of a phase from a mapping; what it does not state is at the defaults of recipes."""
+def build_phase(section: str, values: dict[str, Any], base: FinetuneConfig | None = None) -> FinetuneConfig:
+    """The settings of a phase from a mapping; others are those of `base`, by default those of recipes."""
+    found = phase_values(section, values)
     with settings_alone():
-        return PHASES[section](**{**DEFAULTS, **phase_values(section, values)})
-
-
-def change_phase(section: str, settings: FinetuneConfig, values: dict[str, Any]) -> FinetuneConfig:
-    """The settings of a phase with other values."""
-    with settings_alone():
-        return dataclasses.replace(settings, **phase_values(section, values))
+        return PHASES[section](**{**DEFAULTS, **found}) if base is None else dataclasses.replace(base, **found)
 
 
 @contextlib.contextmanager
