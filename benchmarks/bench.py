@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and memory of layers, training steps and generation, side by side, as table and CSV.
 
-python benchmarks/bench.py ops | train | generate | data [--help]
+python benchmarks/bench.py ops | encoders | generate | data [--help]
 """
 
 import sys
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 
 import torch
 
 import data_speed
+import encoder_speed
 import layer_speed
-import step_speed
 import token_speed
 from command import machine, parse, run_command, save
 from hf_longseq.cli.options import Parser, numbers
@@ -22,14 +23,14 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean
 
 WHAT = {
     "ops": "one layer, forward and backward",
-    "train": "one training step of a classifier",
+    "encoders": "a training step and a prediction of whole models, beside transformers' own encoders",
     "generate": "one token after a prompt",
 }
 DATA = "examples per second of generators and of the input pipeline"
-QUICK_LENGTHS = {"ops": (1024, 4096, 16384), "train": (1024, 2048), "generate": (1000, 4000, 16000)}
+QUICK_LENGTHS = {"ops": (1024, 4096, 16384), "encoders": (128, 512, 2048), "generate": (1000, 4000, 16000)}
 
 
-MODULES: dict[str, ModuleType] = {"ops": layer_speed, "train": step_speed, "generate": token_speed}
+MODULES: dict[str, ModuleType] = {"ops": layer_speed, "encoders": encoder_speed, "generate": token_speed}
 
 
 def run(argv: list[str]) -> None:
@@ -53,6 +54,8 @@ def run(argv: list[str]) -> None:
     rows = _measure(options, lengths)
     print(table(rows))
     save(options.out, [{"benchmark": options.what, **row, **found} for row in rows])
+    if options.out and options.what == "encoders":
+        encoder_speed.draw(rows, str(Path(options.out).with_suffix(".png")))
 
 
 def _parser() -> Parser:
@@ -61,7 +64,7 @@ def _parser() -> Parser:
     parser.add_argument("what", choices=list(WHAT), help="what to measure")
     parser.add_argument("--arch", nargs="+", help="contestants, for example s4 attention_sdpa [all]")
     parser.add_argument("--length", nargs="+", help="sequence lengths [three; 1k to 64k with --full]")
-    parser.add_argument("--batch_size", type=int, help="sequences at once [1; training 4]")
+    parser.add_argument("--batch_size", type=int, help="sequences at once [1; encoders 8,192 positions]")
     parser.add_argument("--repeats", type=int, help="timed runs after the warm-up [3; 5 with --full; 32 tokens]")
     parser.add_argument("--threads", type=int, help="threads of PyTorch [its own choice]")
     parser.add_argument("--device", default="cpu", help="cpu or cuda [cpu]")
@@ -119,8 +122,7 @@ def _device(name: str) -> str:
 
 def table(rows: list[dict]) -> str:
     """Rows as aligned text; times in milliseconds."""
-    extra = ("cache_mib", "prompt_seconds")
-    extra = [name for name in extra if name in rows[0]]
+    extra = [name for name in ("cache_mib", "prompt_seconds", "what") if name in rows[0]]
     titles = [name.replace("_", " ").replace("mib", "MiB") for name in extra]
     lines = [["length", "batch", "", "median ms", "fastest ms", "CPU ms", "peak MiB", *titles]]
     for row in rows:
@@ -129,7 +131,8 @@ def table(rows: list[dict]) -> str:
             lines.append([*line, f"not run: {row['skipped']}"])
             continue
         times = [f"{1000 * row[name]:,.1f}" for name in ("seconds", "seconds_min", "cpu_seconds")]
-        numbers = ["" if row[name] is None else f"{row[name]:,.1f}" for name in ("peak_mib", *extra)]
+        others = [row[name] for name in ("peak_mib", *extra)]
+        numbers = [other or "" if isinstance(other, str | None) else f"{other:,.1f}" for other in others]
         lines.append([*line, *times, *numbers])
     whole = [line for line in lines if len(line) == len(lines[0])]
     widths = [max(len(line[column]) for line in whole) for column in range(len(lines[0]))]

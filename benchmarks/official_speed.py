@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from command import machine, parse, run_command, save
+from encoder_speed import training_step
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import (
@@ -34,7 +35,6 @@ from hf_longseq.models import (
 from layer_speed import PlainDLR, PlainLayer, PlainS4, build_layers, estimate_bytes
 from plain_kernels import fft_convolution
 from side_by_side import available_bytes
-from step_speed import PlainMixer, training_step
 
 SHAPES = {
     "s4": ((32, 196, 64), (32, 1024, 64), (16, 1024, 128), (4, 1024, 128), (4, 2048, 128), (1, 16384, 128)),
@@ -54,6 +54,17 @@ STATES = {"s4": 64, "dlr": 1024}
 MODELS = {"s4": (S4ForSequenceClassification, S4Config), "dlr": (DLRForSequenceClassification, DLRConfig)}
 SLOW = 20.0
 """Seconds of the official design after which greater lengths of the grid are left out."""
+
+
+class PlainMixer(nn.Module):
+    """Puts a plain path where a model expects a mixer."""
+
+    def __init__(self, plain: nn.Module):
+        super().__init__()
+        self.plain = plain
+
+    def forward(self, hidden_states: torch.Tensor, **kwargs) -> tuple[torch.Tensor, None]:
+        return self.plain(hidden_states), None
 
 
 class HalfS4(PlainS4):
@@ -107,7 +118,7 @@ def step_runs(arch: str, batch: int, length: int, hidden_size: int, layers: int)
     runs = []
     for model in (official, ours):
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
-        runs.append(partial(training_step, model, optimizer, ids, labels))
+        runs.append(partial(training_step, model, optimizer, input_ids=ids, labels=labels))
     return tuple(runs)
 
 

@@ -11,6 +11,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from encoder_speed import VOCABULARY, mamba2_config
 from hf_longseq.models import (
     DLRConfig,
     DLRForCausalLM,
@@ -21,7 +22,6 @@ from hf_longseq.models import (
 )
 from layer_speed import estimate_bytes
 from side_by_side import Settings, check_names, seconds
-from step_speed import VOCABULARY, mamba2_config
 
 LENGTHS = (1000, 4000, 16000, 60000)
 NAMES = ("s4", "s4_without_cache", "dlr", "attention_kv_cache", "mamba2")

@@ -29,6 +29,14 @@ def test_both_sides_run_and_are_compared(arch):
         assert row["pairs"] == 2 and row["ratio_min"] <= row["ratio"] <= row["ratio_max"]
 
 
+@torch.no_grad()
+def test_a_classifier_with_official_mixers_is_the_same_classifier():
+    torch.manual_seed(0)
+    official, ours = (run.args[0].eval() for run in step_runs("dlr", batch=2, length=8, hidden_size=4, layers=2))
+    input_ids = torch.randint(256, (2, 50))
+    assert relative_error(official(input_ids).logits, ours(input_ids).logits) < 1e-4
+
+
 def test_table_and_csv(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "environment", lambda: {"gpu": [], "cpu": "a CPU"})
     out = tmp_path / "layers.csv"
