@@ -3,7 +3,6 @@
 import gzip
 import io
 import pickle
-import tarfile
 import wave
 import zipfile
 from pathlib import Path
@@ -92,17 +91,6 @@ def write_files(files, place):
     return Path(place)
 
 
-def write_tar(files, path, prefix=""):
-    """A packed archive with these files."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(prefix + name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
-
-
 CIFAR_IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
 CIFAR_LABELS = np.arange(50) % 10
 
@@ -116,18 +104,6 @@ def write_cifar_parquet(folder):
         rows = {"img": images, "label": CIFAR_LABELS[chosen].tolist()}
         Dataset.from_dict(rows).to_parquet(home / f"{split}-00000-of-00001.parquet")
     return home.parent
-
-
-def write_cifar_binary(folder):
-    """The official binary archive, unpacked."""
-    home = Path(folder) / "cifar-10-batches-bin"
-    home.mkdir(parents=True)
-    pixels = CIFAR_IMAGES.transpose(0, 3, 1, 2).reshape(50, -1)
-    records = np.concatenate([CIFAR_LABELS[:, None].astype(np.uint8), pixels], axis=1)
-    for number in range(1, 6):
-        records[8 * (number - 1) : 8 * number].tofile(home / f"data_batch_{number}.bin")
-    records[40:].tofile(home / "test_batch.bin")
-    return Path(folder)
 
 
 def clip(level, samples=1600, rate=16_000, channels=1):

@@ -6,8 +6,8 @@ from stand_ins import write_genome
 from transformers import AutoTokenizer
 
 from hf_longseq.data import gene_starts
-from hf_longseq.data.gene_starts import labelled_places, random_places, stretches
-from hf_longseq.data.genomes import VOCABULARY, Genome, read_embedded, read_genbank, window_ends
+from hf_longseq.data.gene_starts import labelled_windows, random_windows, stretches
+from hf_longseq.data.genomes import VOCABULARY, Genome, read_embedded, read_genbank
 from hf_longseq.data.task import load_task
 from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError
@@ -49,23 +49,25 @@ def test_the_embedded_genome_has_the_stated_windows():
 def test_windows_lie_in_their_split(embedded):
     ends = []
     for split in SPLITS:
-        centres, strands, _ = labelled_places(embedded, split, 1024)
-        lows, highs = window_ends(centres, strands, 1024)
-        ends.append((lows.min(), highs.max()))
+        lows, highs, *_ = zip(*labelled_windows(embedded, split, 1024), strict=True)
+        ends.append((min(lows), max(highs)))
     (low, train), (validation, until), (test, high) = ends
     assert 0 <= low and train <= validation and until <= test and high <= len(embedded.codes)
 
 
 def test_pairs_are_the_same_at_every_length(toy):
-    short, long = (labelled_places(toy, "train", length) for length in (128, 256))
-    pairs = [set(zip(*map(np.ndarray.tolist, places[:2]), strict=True)) for places in (short, long)]
+    pairs = [
+        {(first + (length // 2 if strand > 0 else length // 2 - 1), strand) for first, _, strand, _ in windows}
+        for length in (128, 256)
+        for windows in [labelled_windows(toy, "train", length)]
+    ]
     assert pairs[1] <= pairs[0] and len(pairs[0]) - len(pairs[1]) <= 4
 
 
 def test_the_codon_inside_is_in_frame_and_off_the_ends(toy):
-    centres, strands, labels = labelled_places(toy, "train", 128)
+    firsts, _, strands, labels = np.array(list(labelled_windows(toy, "train", 128))).T
     assert labels.tolist() == [1, 0] * (len(labels) // 2) and set(strands) == {1, -1}
-    distance = (strands * centres).reshape(-1, 2) @ np.array([-1, 1])
+    distance = (strands * firsts).reshape(-1, 2) @ np.array([-1, 1])
     assert (distance % 3 == 0).all() and distance.min() >= 90 and distance.max() < 510
 
 
@@ -85,17 +87,15 @@ def test_unlabelled_windows_are_of_the_training_stretch_alone(toy):
     splits, _ = load_task("gene-starts", length=128, unlabelled_windows=1200, genome=None, data_dir=None)
     assert list(splits["unlabelled"].features) == ["input_ids"] and len(splits["unlabelled"]) == 1200
     assert set(load_task("gene-starts", length=128)[0]) == set(SPLITS)
-    centres, strands = random_places(toy, 128, 2000)
-    lows, highs = window_ends(centres, strands, 128)
+    lows, highs, strands = map(np.array, zip(*random_windows(toy, 128, 2000), strict=True))
     ((first, end),) = stretches(toy, "train")
     assert first <= lows.min() < first + 50 and end - 50 < highs.max() <= end and 900 < (strands > 0).sum() < 1100
 
 
 def test_no_window_crosses_from_record_to_record(toy):
     halves = Genome("two", toy.codes, toy.genes, np.array([9_100, len(toy.codes)]))
-    labelled = labelled_places(halves, "train", 256)[:2]
-    for places, length in ((random_places(halves, 128, 2000), 128), (labelled, 256)):
-        lows, highs = window_ends(*places, length)
+    for windows in (random_windows(halves, 128, 2000), labelled_windows(halves, "train", 256)):
+        lows, highs, *_ = map(np.array, zip(*windows, strict=True))
         assert not ((lows < 9_100) & (highs > 9_100)).any() and (highs <= 9_100).any() and (lows >= 9_100).any()
 
 
@@ -130,4 +130,4 @@ def test_bad_options_are_named(options, message):
 def test_a_genome_too_short_for_unlabelled_windows_is_named(toy):
     short = Genome("short", toy.codes[:1000], toy.genes[:1], np.array([1000]))
     with pytest.raises(HfLongSeqError, match="training stretch of short has no 1024 bases"):
-        random_places(short, 1024, 10)
+        random_windows(short, 1024, 10)

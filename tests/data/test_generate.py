@@ -1,6 +1,6 @@
 """Generated sets: the same for any number of processes, made once, never mixed up."""
 
-import shutil
+import os
 
 import numpy as np
 import pytest
@@ -49,14 +49,12 @@ def test_what_an_interruption_leaves_is_no_data_and_is_cleared(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         load_generated(task(), tmp_path, 1)
     BROKEN_AT.clear()
-    assert not list(tmp_path.rglob("*.parquet"))
+    assert not list(tmp_path.rglob("*.arrow"))
     whole = load_generated(task(), tmp_path, 1)
-    (folder,) = (tmp_path / "toy").iterdir()
-    shutil.rmtree(folder)
-    killed = folder.with_name(f"{folder.name}.tmp-killed")
-    killed.mkdir()
+    (folder,) = {file.parent for file in (tmp_path / "toy").rglob("*.arrow")}
+    os.rename(folder, folder.with_suffix(".incomplete"))  # as a killed process leaves it
     load_generated(task(), tmp_path, 1)
-    assert list((tmp_path / "toy").iterdir()) == [folder]
+    assert {file.parent for file in (tmp_path / "toy").rglob("*.arrow")} == {folder}
     BROKEN_AT.add(0)  # what is there is not computed again
     try:
         assert rows_of(load_generated(task(), tmp_path, 1)) == rows_of(whole)
@@ -68,7 +66,7 @@ def test_what_an_interruption_leaves_is_no_data_and_is_cleared(tmp_path):
 def test_other_data_have_another_folder(tmp_path, changes):
     for one in (task(), task(**changes)):
         load_generated(one, tmp_path, 1)
-    assert len(list((tmp_path / "toy").glob("converted-*/train.parquet"))) == 2
+    assert len(list((tmp_path / "toy").glob("*/train.arrow"))) == 2
 
 
 def test_no_example_is_in_two_splits(tmp_path):

@@ -13,11 +13,10 @@ from hf_longseq.data.genomes import (
     BASES,
     VOCABULARY,
     genome_file,
+    read_along,
     read_embedded,
     read_genbank,
     read_genome,
-    window_ends,
-    windows,
 )
 from hf_longseq.errors import HfLongSeqError
 
@@ -49,9 +48,7 @@ def test_embedded_genes_are_read_in_their_frame():
     genome = read_embedded()
     starts, stops = set(), 0
     for first, end, strand in genome.genes[:500]:
-        centre = np.array([first if strand > 0 else end - 1])
-        gene = "".join(VOCABULARY[i] for i in windows(genome, centre, np.array([strand]), 2 * (end - first))[0])
-        gene = gene[end - first :]
+        gene = "".join(VOCABULARY[i] for i in read_along(genome.codes, first, end, strand))
         starts.add(gene[:3])
         stops += gene[-3:] in ("TAA", "TAG", "TGA")
     assert starts <= {"ATG", "GTG", "TTG"} and stops == 500
@@ -115,11 +112,8 @@ def test_a_folder_is_asked_by_name(tmp_path):
 
 def test_windows_are_read_along_their_strand(tmp_path):
     genome = read_genbank(written(tmp_path, ("toy", "AACCGGTTTACN", ["1..6"])))
-    centres, strands = np.array([4, 4, 9]), np.array([1, -1, -1])
-    ids = windows(genome, centres, strands, 4)
+    ids = [read_along(genome.codes, *window) for window in ((2, 6, 1), (3, 7, -1), (8, 12, -1))]
     assert ["".join(VOCABULARY[i] for i in row) for row in ids] == ["CCGG", "ACCG", "NGTA"]
-    lows, highs = window_ends(centres, strands, 4)
-    assert [letters(genome.codes[low:high]) for low, high in zip(lows, highs, strict=True)] == ["CCGG", "CGGT", "TACN"]
 
 
 def test_the_script_writes_the_same_bytes_as_the_package_holds(tmp_path):

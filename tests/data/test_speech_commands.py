@@ -1,8 +1,8 @@
-"""Speech Commands, on a stand-in archive in the official format."""
+"""Speech Commands, on stand-ins in the official format."""
 
 import numpy as np
 import pytest
-from stand_ins import clip, speech_files, write_files, write_tar
+from stand_ins import clip, speech_files, write_files
 
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task import load_task
@@ -13,19 +13,12 @@ def files():
     return speech_files() | {"bed/speaker0_nohash_0.wav": clip(5, samples=16_000)}
 
 
-def write(files, place, packed):
-    if packed:
-        return write_tar(files, place / "speech_commands_v0.02.tar.gz", prefix="./")
-    return write_files(files, place / "speech")
-
-
 def load(source, cache, **options):
     return load_task("speech-commands", data_dir=str(source), cache_dir=str(cache), **options)
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["archive", "folder"])
-def test_clips_are_split_by_the_lists_and_keep_their_length(files, tmp_path, packed):
-    splits, spec = load(write(files, tmp_path, packed), tmp_path / "cache")
+def test_clips_are_split_by_the_lists_and_keep_their_length(files, tmp_path):
+    splits, spec = load(write_files(files, tmp_path / "speech"), tmp_path / "cache")
     assert all(len(split) == 35 for split in splits.values()) and len(spec.labels) == 35
     for split in ("validation", "test"):
         rows = splits[split][:]
@@ -37,7 +30,7 @@ def test_clips_are_split_by_the_lists_and_keep_their_length(files, tmp_path, pac
 
 
 def test_every_second_sample(files, tmp_path):
-    splits, spec = load(write(files, tmp_path, True), tmp_path / "cache", subsample=2)
+    splits, spec = load(write_files(files, tmp_path / "speech"), tmp_path / "cache", subsample=2)
     assert spec.max_length == 8000 and len(splits["test"][0]["input_values"]) == 800
 
 
@@ -52,27 +45,17 @@ BAD = [
 @pytest.mark.parametrize(("change", "message"), BAD, ids=[case[1] for case in BAD])
 def test_bad_clips_are_named(change, message, files, tmp_path):
     with pytest.raises(ValueError, match=message):
-        load(write(files | change, tmp_path, True), tmp_path / "cache")
-    assert not list((tmp_path / "cache" / "speech-commands").iterdir())
-
-
-def test_a_cut_off_archive_is_not_used(files, tmp_path):
-    archive = write(files, tmp_path, True)
-    archive.write_bytes(archive.read_bytes()[:-500])
-    with pytest.raises(ValueError, match="cut off"):
-        load(archive, tmp_path / "cache")
+        load(write_files(files | change, tmp_path / "speech"), tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.arrow"))
 
 
 def test_a_half_unpacked_archive_is_not_used(files, tmp_path):
     del files["zero/speaker2_nohash_0.wav"], files["yes/speaker1_nohash_0.wav"]
     with pytest.raises(ValueError, match="lacks 2 clips that its lists name, yes/speaker1_nohash_0.wav among them"):
-        load(write(files, tmp_path, False), tmp_path / "cache")
-    assert not list((tmp_path / "cache" / "speech-commands").iterdir())
+        load(write_files(files, tmp_path / "speech"), tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.arrow"))
 
 
 def test_missing_data_name_the_command(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"curl .*speech_commands_v0.02.tar.gz"):
         load_task("speech-commands", cache_dir=str(tmp_path))
-    (tmp_path / "wrong").mkdir()
-    with pytest.raises(FileNotFoundError, match="lacks validation_list.txt"):
-        load(tmp_path / "wrong", tmp_path / "cache")

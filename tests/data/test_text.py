@@ -67,7 +67,7 @@ def test_a_damaged_file_is_named(folder):
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="train-00000-of-00001.parquet is not a complete parquet file"):
         load(folder)
-    assert not list((folder.parent / "cache" / "text").iterdir())
+    assert not list((folder.parent / "cache").rglob("*.arrow"))
 
 
 def test_other_data_are_refused(folder):

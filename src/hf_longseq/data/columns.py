@@ -12,10 +12,8 @@ from datasets import Array2D, Features, List, Value
 Row = dict[str, Any]
 
 
-def as_table(rows: list[Row] | pa.Table, features: Features) -> pa.Table:
+def as_table(rows: list[Row], features: Features) -> pa.Table:
     """A table of the columns that `features` names."""
-    if isinstance(rows, pa.Table):
-        return rows
     columns = {}
     for name, kind in features.items():
         columns[name] = [row[name] for row in rows]

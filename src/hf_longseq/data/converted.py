@@ -1,21 +1,19 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps data that were generated, or read from other formats, as parquet in the cache; memory-mapped from then on."""
+"""Keeps data that were generated, or read from other formats, in the cache; memory-mapped from then on."""
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, Features
+from datasets.arrow_writer import ArrowWriter
 from filelock import FileLock
 
 from hf_longseq.data.columns import Row, as_table
@@ -24,8 +22,6 @@ from hf_longseq.errors import HfLongSeqError
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 500
-# of the files in a folder; earlier ones kept several parquet files a split
-LAYOUT = 2
 
 
 def load_converted(
@@ -47,66 +43,50 @@ def load_converted(
         splits: Splits of which rows must come.
     """
     sources = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    what = {"layout": LAYOUT, "options": options, "files": sources, "features": str(features)}
-    description = json.dumps(what, sort_keys=True)
-    digest = hashlib.sha256(description.encode()).hexdigest()[:12]
-    folder = Path(cache_dir or cache_directory()) / name / f"converted-{digest}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    what = json.dumps({"options": options, "files": sources, "features": str(features)}, sort_keys=True)
+    folder = Path(cache_dir or cache_directory()) / name / hashlib.sha256(what.encode()).hexdigest()[:12]
     if not folder.is_dir():
-        with _alone(Path(f"{folder}.lock")):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):
             if not folder.is_dir():  # else another process made it meanwhile
-                _fill(folder, partial(_write, features=features, rows=rows, splits=splits, name=name))
-    arrow_cache = str(Path(cache_dir) / "arrow") if cache_dir is not None else None
-    files_of = {split: str(folder / f"{split}.parquet") for split in splits}
-    return DatasetDict(
-        {split: Dataset.from_parquet(file, split=split, cache_dir=arrow_cache) for split, file in files_of.items()}
-    )
+                _convert(folder, features, rows(), splits, name)
+    return DatasetDict({split: Dataset.from_file(str(folder / f"{split}.arrow"), split=split) for split in splits})
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold a lock, whose file is removed at the end."""
-    with FileLock(path):
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+def _convert(folder: Path, features: Features, rows: Iterator, splits: Sequence[str], name: str) -> None:
+    """Write the rows into a folder, which takes its name when it is whole."""
+    fresh = folder.with_suffix(".incomplete")
+    shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
+    fresh.mkdir()
+    try:
+        missing = set(splits) - _write(fresh, features, rows)
+        if missing:
+            raise HfLongSeqError(f"The source of {name} has no {min(missing)} examples: is it complete?")
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _fill(folder: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a new folder, which takes its name when it is whole."""
-    for left in folder.parent.glob(f"{folder.name}.tmp-*"):  # of a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.tmp-", dir=folder.parent) as scratch:
-        fresh = Path(scratch) / "whole"
-        fresh.mkdir()
-        write(fresh)
-        os.replace(fresh, folder)
-
-
-def _write(folder: Path, features: Features, rows: Callable[[], Iterator], splits: Sequence[str], name: str) -> None:
+def _write(folder: Path, features: Features, rows: Iterator[tuple[str, Row | pa.Table]]) -> set[str]:
+    """Write a file for every split that the rows name, and return these splits."""
     inputs = Features({column: kind for column, kind in features.items() if column != "labels"})
-    writers: dict[str, pq.ParquetWriter] = {}
+    writers: dict[str, ArrowWriter] = {}
+    waiting: dict[str, list[Row]] = defaultdict(list)
     with ExitStack() as stack:
-        for split, some in _in_chunks(rows()):
+
+        def write(split: str, some: list[Row] | pa.Table) -> None:
             kept = inputs if split == "unlabelled" else features
             if split not in writers:
-                writer = pq.ParquetWriter(folder / f"{split}.parquet", kept.arrow_schema, compression="zstd")
-                writers[split] = stack.enter_context(writer)
-            writers[split].write_table(as_table(some, kept), row_group_size=1000)
-    missing = next((split for split in splits if split not in writers), None)
-    if missing is not None:
-        raise HfLongSeqError(f"The source of {name} has no {missing} examples: is it complete?")
+                writers[split] = stack.enter_context(ArrowWriter(features=kept, path=str(folder / f"{split}.arrow")))
+            writers[split].write_table(some if isinstance(some, pa.Table) else as_table(some, kept))
 
-
-def _in_chunks(rows: Iterator[tuple[str, Row | pa.Table]]) -> Iterator[tuple[str, list[Row] | pa.Table]]:
-    """Up to `CHUNK` rows of a split at a time; tables as they are."""
-    waiting: dict[str, list[Row]] = {}
-    for split, row in rows:
-        if isinstance(row, pa.Table):
-            yield split, row
-            continue
-        waiting.setdefault(split, []).append(row)
-        if len(waiting[split]) == CHUNK:
-            yield split, waiting.pop(split)
-    yield from waiting.items()
+        for split, row in rows:
+            if isinstance(row, pa.Table):
+                write(split, row)
+                continue
+            waiting[split].append(row)
+            if len(waiting[split]) == CHUNK:
+                write(split, waiting.pop(split))
+        for split, some in waiting.items():
+            write(split, some)
+    return set(writers)

@@ -32,8 +32,6 @@ SEQUENCE, GENES = "chr2R.fa", "genes.gb"
 PACKAGE = "augustus-doc"
 OTHER, EXON, INTRON = range(3)
 LABELS = {"fly-exons": ("O", "exon", "intron"), "fly-repeats": ("O", "repeat")}
-# where each split begins and ends, as shares of a stretch; 2 % between validation and test are in none
-PARTS = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
 # a rest of a region below this tells little
 SHORTEST = 128
 LONGEST = 65_536
@@ -62,9 +60,9 @@ def load(
             letters = read_sequence(files[0])
             _, stretches = read_genes(files[1], letters)
             _, train_end = _part(stretches, "train")
-            free = [(0, train_end), (stretches[-1][1], len(letters))]
-            for low, high, strand in _cut(free, length, seed=len(SPLITS)):
-                yield "unlabelled", {"input_ids": _read(letters[low:high], strand)}
+            codes, free = genomes.CODES[letters], [(0, train_end), (stretches[-1][1], len(letters))]
+            for window in genomes.cut(free, length, SHORTEST, seed=len(SPLITS)):
+                yield "unlabelled", {"input_ids": genomes.read_along(codes, *window)}
 
     features = Features({"input_ids": List(Value("int32")), "labels": List(Value("int16"))})
     splits = (*SPLITS, "unlabelled") if task == "fly-exons" else SPLITS
@@ -105,8 +103,9 @@ def labelled_windows(
     else:
         labels = (letters >= ord("a")).astype(np.int16)
         stretches = [_part([(0, len(letters))], split)]
-    for first, end, strand in _cut(stretches, length, seed=SPLITS.index(split)):
-        yield _read(letters[first:end], strand), labels[first:end][::strand]
+    codes = genomes.CODES[letters]
+    for first, end, strand in genomes.cut(stretches, length, SHORTEST, seed=SPLITS.index(split)):
+        yield genomes.read_along(codes, first, end, strand), labels[first:end][::strand]
 
 
 @cache
@@ -147,25 +146,10 @@ def read_genes(path: Path, letters: np.ndarray) -> tuple[np.ndarray, list[tuple[
     return labels, stretches
 
 
-def _cut(stretches: list[tuple[int, int]], length: int, seed: int) -> Iterator[tuple[int, int, int]]:
-    """First base, end and strand of windows side by side; a rest of a stretch is a shorter window."""
-    random = np.random.default_rng(seed)
-    for low, high in stretches:
-        for first in range(low, high, length):
-            if min(length, high - first) >= SHORTEST:
-                yield first, min(first + length, high), int(random.choice([1, -1]))
-
-
-def _read(letters_L: np.ndarray, strand: int) -> np.ndarray:
-    """Token ids of letters, along a strand."""
-    codes_L = genomes.codes_of(letters_L)
-    return genomes.BASE_ID + (codes_L if strand > 0 else genomes.COMPLEMENT[codes_L[::-1]]).astype(np.int32)
-
-
 def _part(stretches: list[tuple[int, int]], split: str) -> tuple[int, int]:
     """First base and end of a split, in what lies between the first stretch and the last."""
     first, end = stretches[0][0], stretches[-1][1]
-    low, high = (round(first + share * (end - first)) for share in PARTS[split])
+    low, high = (round(first + share * (end - first)) for share in genomes.PARTS[split])
     return low, high
 
 

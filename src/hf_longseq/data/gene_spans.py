@@ -77,21 +77,16 @@ def windows(genome: Genome, split: str, length: int) -> Iterator[tuple[np.ndarra
         split: "train", "validation" or "test".
         length: Bases of a window L.
     """
-    firsts = np.concatenate(
-        [np.arange(low, high - length + 1, length) for low, high in gene_starts.stretches(genome, split)]
-    )
-    if not len(firsts):
+    places = list(genomes.cut(gene_starts.stretches(genome, split), length, length, seed=SPLITS.index(split)))
+    if not places:
         raise HfLongSeqError(
             f"The {split} stretch of {genome.name} has no {length} bases in a row: take a longer genome."
         )
-    strands = np.random.default_rng(SPLITS.index(split)).choice([1, -1], len(firsts))
     covers = strand_cover(genome)
-    for first, strand in zip(firsts, strands, strict=True):
-        places_L = np.arange(first, first + length)[::strand]
-        codes_L = genome.codes[places_L]
-        ids_L = genomes.BASE_ID + (codes_L if strand > 0 else genomes.COMPLEMENT[codes_L])
-        this_L, other_L = (cover[places_L] for cover in covers[::strand])
-        yield ids_L, np.where(this_L, THIS, np.where(other_L, OTHER, BETWEEN))
+    for first, end, strand in places:
+        this_L, other_L = (cover[first:end][::strand] for cover in covers[::strand])
+        labels_L = np.where(this_L, THIS, np.where(other_L, OTHER, BETWEEN))
+        yield genomes.read_along(genome.codes, first, end, strand), labels_L
 
 
 def strand_cover(genome: Genome) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,6 @@ from hf_longseq.errors import HfLongSeqError
 LENGTHS = (128, 256, 512, 1024)
 LABELS = ("inside", "start")
 STARTS = ("ATG", "GTG")
-STRETCHES = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
 SHORTEST_GENE, MARGIN = 450, 90
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
 
@@ -65,11 +64,11 @@ def load(
     def rows() -> Iterator[tuple[str, Row]]:
         whole = genomes.read_genome(file)
         for split in SPLITS:
-            for centre, strand, label in zip(*labelled_places(whole, split, length), strict=True):
-                yield split, {"input_ids": genomes.windows(whole, centre, strand, length), "labels": label}
+            for *window, label in labelled_windows(whole, split, length):
+                yield split, {"input_ids": genomes.read_along(whole.codes, *window), "labels": label}
         if unlabelled_windows:
-            for place in zip(*random_places(whole, length, unlabelled_windows), strict=True):
-                yield "unlabelled", {"input_ids": genomes.windows(whole, *place, length)}
+            for window in random_windows(whole, length, unlabelled_windows):
+                yield "unlabelled", {"input_ids": genomes.read_along(whole.codes, *window)}
 
     splits = (*SPLITS, "unlabelled") if unlabelled_windows else SPLITS
     options = {"version": 2, "length": length, "unlabelled_windows": unlabelled_windows}
@@ -97,27 +96,27 @@ def task_spec(length: int = 256) -> TaskSpec:
 
 def stretches(genome: Genome, split: str) -> list[tuple[int, int]]:
     """First base and end of the parts of a split, one for each record that it reaches into."""
-    low, high = (round(share * len(genome.codes)) for share in STRETCHES[split])
+    low, high = (round(share * len(genome.codes)) for share in genomes.PARTS[split])
     cuts = [low, *(int(end) for end in genome.record_ends if low < end < high), high]
     return list(zip(cuts[:-1], cuts[1:], strict=True))
 
 
-def labelled_places(genome: Genome, split: str, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centres, strands and labels, (rows,) each, of a split's windows: every gene's start, then its codon inside."""
+def labelled_windows(genome: Genome, split: str, length: int) -> Iterator[tuple[int, int, int, int]]:
+    """First base, end, strand and label of a split's windows: every gene's start, then its codon inside."""
     parts = stretches(genome, split)
-    rows = []
-    for first, end, strand in genome.genes:
+    for first, end, strand in genome.genes.tolist():
         if not any(low <= first < high for low, high in parts):
             continue
-        inside = codon_inside(genome, int(first), int(end), int(strand))
+        inside = codon_inside(genome, first, end, strand)
         if inside is None:
             continue
         start = first if strand > 0 else end - 1
-        centres = np.array([start, start + strand * inside])
-        lows, highs = genomes.window_ends(centres, np.array([strand, strand]), length)
-        if any(low <= lows.min() and highs.max() <= high for low, high in parts):
-            rows += [(centres[0], strand, 1), (centres[1], strand, 0)]
-    return tuple(np.array(rows, np.int64).reshape(-1, 3).T)
+        # the base at the centre has the position length // 2 along the strand
+        before = length // 2 if strand > 0 else length - length // 2 - 1
+        firsts = [start - before, start + strand * inside - before]
+        if any(low <= min(firsts) and max(firsts) + length <= high for low, high in parts):
+            for place, label in zip(firsts, (1, 0), strict=True):
+                yield place, place + length, strand, label
 
 
 def codon_inside(genome: Genome, first: int, end: int, strand: int) -> int | None:
@@ -137,8 +136,8 @@ def codon_inside(genome: Genome, first: int, end: int, strand: int) -> int | Non
     return int(random.Random(f"gene-starts/{genome.name}/{first}").choice(places)) if len(places) else None
 
 
-def random_places(genome: Genome, length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Centres and strands, (count,) each, of windows from anywhere in the training stretch."""
+def random_windows(genome: Genome, length: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """First base, end and strand of windows from anywhere in the training stretch."""
     lows, highs = np.array(stretches(genome, "train")).T
     room = np.maximum(highs - lows - length + 1, 0)  # windows that begin in each part
     if not room.sum():
@@ -150,4 +149,4 @@ def random_places(genome: Genome, length: int, count: int) -> tuple[np.ndarray, 
     strands = generator.choice([1, -1], count)
     part = np.searchsorted(np.cumsum(room), draws, side="right")
     firsts = lows[part] + draws - (np.cumsum(room) - room)[part]
-    return firsts + np.where(strands > 0, length // 2, length - length // 2 - 1), strands
+    return zip(firsts, firsts + length, strands, strict=True)

@@ -23,20 +23,17 @@ BASES = "ACGTN"
 VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *BASES)
 MASK_ID, PAD_ID, UNK_ID, EOS_ID, BASE_ID = range(5)
 COMPLEMENT = np.array([3, 2, 1, 0, 4], np.uint8)
+# where each split begins and ends, as shares of a stretch; 2 % between validation and test are in none
+PARTS = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
 
 EMBEDDED = "bradyrhizobium"
 EMBEDDED_FILE = task_spec.EMBEDDED / f"{EMBEDDED}.parquet"
 ENDINGS = (".gbk", ".gb", ".gbff", ".gbk.gz", ".gb.gz", ".gbff.gz")
 PACKAGE = "cct-examples"
 
-_CODES = np.full(256, 4, np.uint8)
-_CODES[np.frombuffer(b"ACGTacgt", np.uint8)] = [0, 1, 2, 3] * 2
+CODES = np.full(256, 4, np.uint8)  # of letters in ASCII, upper or lower case
+CODES[np.frombuffer(b"ACGTacgt", np.uint8)] = [0, 1, 2, 3] * 2
 _CDS = re.compile(r"\n {5}CDS {13}(.*(?:\n {21}[^/\n].*)*)((?:\n {21}.*)*)")
-
-
-def codes_of(letters: np.ndarray) -> np.ndarray:
-    """Codes 0..4 of letters in ASCII, upper or lower case, of any shape; uint8."""
-    return _CODES[letters]
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ def read_genbank(path: str | Path) -> Genome:
         letters = re.sub(r"[\s\d]", "", origin.partition("\n")[2])
         if head is None or not marker or len(letters) != int(head[2]):
             raise HfLongSeqError(f"{path} is cut off or no GenBank file: its records need LOCUS and ORIGIN, whole.")
-        records.append(codes_of(np.frombuffer(letters.encode("ascii", "replace"), np.uint8)))
+        records.append(CODES[np.frombuffer(letters.encode("ascii", "replace"), np.uint8)])
         genes += [(first + offset, end + offset, strand) for first, end, strand in _genes(features)]
         offset, name = offset + len(letters), name or head[1]
     if not genes:
@@ -152,31 +149,15 @@ def _genes(features: str) -> Iterator[tuple[int, int, int]]:
             yield int(simple[2]) - 1, int(simple[3]), -1 if simple[1] else 1
 
 
-def windows(genome: Genome, centres: np.ndarray, strands: np.ndarray, length: int) -> np.ndarray:
-    """Token ids of windows read along their strand, with the base at `centres` at position `length // 2`.
-
-    Args:
-        genome: The genome.
-        centres: Positions, (B,) int64, or a single one.
-        strands: 1, or -1 for the reverse complement, (B,).
-        length: Bases of a window L, even.
-
-    Returns:
-        Ids, (B, L) uint8; (L,) for a single position.
-
-    Example:
-        >>> genome = read_embedded()
-        >>> first, end, strand = genome.genes[0]
-        >>> "".join(VOCABULARY[i] for i in windows(genome, genome.genes[:1, 0], genome.genes[:1, 2], 8)[0])
-        'CGAAGTGT'
-    """
-    steps_L = np.arange(-(length // 2), length - length // 2)
-    strands = np.asarray(strands)[..., None]
-    codes_BL = genome.codes[np.asarray(centres)[..., None] + strands * steps_L]
-    return BASE_ID + np.where(strands < 0, COMPLEMENT[codes_BL], codes_BL)
+def cut(stretches: list[tuple[int, int]], length: int, shortest: int, seed: int) -> Iterator[tuple[int, int, int]]:
+    """First base, end and drawn strand of windows side by side; a rest of at least `shortest` bases is one, too."""
+    generator = np.random.default_rng(seed)
+    for low, high in stretches:
+        for first in range(low, high - shortest + 1, length):
+            yield first, min(first + length, high), int(generator.choice([1, -1]))
 
 
-def window_ends(centres: np.ndarray, strands: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """First base and end of windows in the genome, as `windows` cuts them."""
-    lows = np.where(strands > 0, centres - length // 2, centres + length // 2 - length + 1)
-    return lows, lows + length
+def read_along(codes: np.ndarray, first: int, end: int, strand: int) -> np.ndarray:
+    """Token ids (L,) uint8 of the bases from `first` to `end`; of strand -1 the reverse complement."""
+    codes_L = codes[first:end]
+    return BASE_ID + (codes_L if strand > 0 else COMPLEMENT[codes_L[::-1]])

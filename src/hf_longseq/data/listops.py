@@ -23,7 +23,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
-from hf_longseq.data.lra_release import LISTOPS_FILES, LraRelease, listops_rows
+from hf_longseq.data.lra_release import LISTOPS_FILES, find, listops_rows
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -62,14 +62,14 @@ def load(
         max_args: Most arguments of an operator.
         seed: Seed of the whole set.
         num_workers: Processes; any number gives the same data.
-        data_dir: The released `lra_release.gz`, or a folder with basic_train.tsv, basic_val.tsv and basic_test.tsv at
-            any depth; then only `max_length` (a cut, end-of-sequence token included) counts.
+        data_dir: A folder with the released basic_train.tsv, basic_val.tsv and basic_test.tsv at any depth; then only
+            `max_length` (a cut, end-of-sequence token included) counts.
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
     if data_dir is not None:
-        release, options = LraRelease(data_dir, LISTOPS_FILES.values()), {"version": 2, "max_length": max_length}
-        rows = partial(listops_rows, release, VOCABULARY, max_length)
-        splits = load_converted("listops", options, release.sources, FEATURES, rows, cache_dir)
+        files = {split: find(data_dir, name) for split, name in LISTOPS_FILES.items()}
+        options, rows = {"max_length": max_length}, partial(listops_rows, files, VOCABULARY, max_length)
+        splits = load_converted("listops", options, files.values(), FEATURES, rows, cache_dir)
         return splits, replace(task_spec(max_length), source="the Long Range Arena release", note="")
     if max_depth < 2 or max_args < 2:
         raise HfLongSeqError(f"max_depth={max_depth} and max_args={max_args} allow no operator: use 2 or more.")

@@ -25,7 +25,7 @@ from datasets import DatasetDict
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
-from hf_longseq.data.lra_release import LraRelease, pathfinder_folder, pathfinder_rows
+from hf_longseq.data.lra_release import find, pathfinder_folder, pathfinder_rows
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
@@ -75,8 +75,8 @@ def load(
         tokens: Grey levels as token ids instead of values.
         num_levels: What pretraining predicts from values: 256 grey levels (as the paper does), None for L1.
         num_workers: Processes; any number gives the same data.
-        data_dir: The released `lra_release.gz`, or a folder with its pathfinder folders at any depth; then only size
-            and contour_length count of what is above. There are none of 16 pixels.
+        data_dir: A folder with the released pathfinder folders at any depth; then only size and contour_length count
+            of what is above. There are none of 16 pixels.
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
     spec = pixel_form(task_spec(size), tokens, num_levels)
@@ -86,10 +86,9 @@ def load(
                 f"data_dir is {data_dir}, but pictures of {size} pixels a side are ours and in no release: leave "
                 "data_dir out, and they are drawn."
             )
-        folder = pathfinder_folder(size, contour_length or CONTOUR_LENGTH)
-        release = LraRelease(data_dir, [f"{folder}/metadata/*.npy"])
-        options, rows = {"version": 2, "folder": folder}, partial(pathfinder_rows, release, folder, size)
-        splits = load_converted(NAMES[size], options, release.sources, pixel_features(LABELS), rows, cache_dir)
+        folder = find(data_dir, pathfinder_folder(size, contour_length or CONTOUR_LENGTH))
+        files, rows = sorted((folder / "metadata").glob("*.npy")), partial(pathfinder_rows, folder, size)
+        splits = load_converted(NAMES[size], {}, files, pixel_features(LABELS), rows, cache_dir)
         return pixel_rows(splits, spec), replace(spec, source="the Long Range Arena release", note="")
     if importlib.util.find_spec("numba") is None:
         logger.warning("numba is missing: pictures are drawn some 50 times slower; run `pip install numba`.")

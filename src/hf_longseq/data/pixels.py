@@ -31,7 +31,7 @@ def pixel_row(image: np.ndarray, label: int) -> Row:
     return {"input_values": image.reshape(-1, *image.shape[2:]), "labels": label}
 
 
-def read_picture(content: dict, where: str, shape: tuple[int, ...]) -> np.ndarray:
+def read_picture(content: dict | str, where: str, shape: tuple[int, ...]) -> np.ndarray:
     """Pixels in uint8 of a picture in a file or in memory, which must have this shape, (H, W) or (H, W, 3)."""
     pixels = open_image(content, where, len(shape) == 3, None)
     if pixels.shape != shape:

@@ -8,8 +8,8 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import load_converted
-from hf_longseq.data.lra_release import AAN_FILES, LraRelease, aan_rows
-from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.lra_release import AAN_FILES, aan_rows, find
+from hf_longseq.data.task_spec import TaskSpec, cache_directory
 
 REPO_ID = "OpenNLPLab/lra"
 LABELS = ("unrelated", "linked")
@@ -25,20 +25,15 @@ def load(
 
     Args:
         max_length: Documents are cut to this many steps, end-of-sequence id included.
-        data_dir: `lra_release.gz`, or a folder with new_aan_pairs.{train,eval,test}.tsv at any depth.
+        data_dir: A folder with the released new_aan_pairs.{train,eval,test}.tsv (10.6 GB) at any depth.
         cache_dir: Where the encoded pairs are kept; default: `cache_directory()`.
     """
     byte_text.check_max_length(max_length)
     place = data_dir or f"{cache_dir or cache_directory()}/downloads/aan"
-    try:
-        release = LraRelease(place, AAN_FILES.values())
-    except MissingDataError as error:
-        raise MissingDataError(
-            f"The pairs (10.6 GB) are not in {place}: run `hf download {REPO_ID} --repo-type dataset "
-            f"--include '*new_aan_pairs*' --local-dir {place}`."
-        ) from error
-    options, rows = {"version": 2, "max_length": max_length}, partial(aan_rows, release, max_length)
-    return load_converted("retrieval", options, release.sources, FEATURES, rows, cache_dir), task_spec(max_length)
+    command = f"hf download {REPO_ID} --repo-type dataset --include '*new_aan_pairs*' --local-dir {place}"
+    files = {split: find(place, name, command) for split, name in AAN_FILES.items()}
+    options, rows = {"version": 2, "max_length": max_length}, partial(aan_rows, files, max_length)
+    return load_converted("retrieval", options, files.values(), FEATURES, rows, cache_dir), task_spec(max_length)
 
 
 def task_spec(max_length: int = 4000) -> TaskSpec:

@@ -9,7 +9,7 @@ divide by 2^15 once more, then standardise every time step by itself, and fill u
 
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,6 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 from scipy.io import wavfile
 
-from hf_longseq.data.archives import open_archive, readable
 from hf_longseq.data.columns import Row
 from hf_longseq.data.converted import load_converted
 from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
@@ -40,22 +39,20 @@ def load(
 
     Args:
         subsample: Keep every n-th sample; 2 gives the "zero-shot 8 kHz" test of the published results.
-        data_dir: The archive, or the folder into which it was unpacked.
+        data_dir: The folder into which the archive was unpacked.
         cache_dir: Where the decoded clips are kept; default: `cache_directory()`.
     """
     if subsample < 1:
         raise HfLongSeqError(f"subsample is {subsample}: use 1 for every sample, 2 for every second one.")
-    source = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / Path(URL).name
-    if not source.exists():
-        raise MissingDataError(
-            f"Speech Commands (2.3 GB) is not at {source}: run `curl -C - -L --create-dirs -o {source} {URL}`."
-        )
-    sources = [source] if source.is_file() else [source / name for name in LISTS]
-    for path in sources:
+    source = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / "speech_commands"
+    lists = [source / name for name in LISTS]
+    for path in lists:
         if not path.exists():
-            raise MissingDataError(f"{source} lacks {path.name}: unpack {URL} there again.")
+            packed = f"{source}/clips.tar.gz"
+            command = f"curl -C - -L --create-dirs -o {packed} {URL} && tar -xf {packed} -C {source}"
+            raise MissingDataError(f"{source} lacks {path.name} of Speech Commands (2.3 GB): run `{command}`.")
     options, rows = {"version": 2, "subsample": subsample}, partial(_rows, source, subsample)
-    return load_converted("speech-commands", options, sources, FEATURES, rows, cache_dir), task_spec(subsample)
+    return load_converted("speech-commands", options, lists, FEATURES, rows, cache_dir), task_spec(subsample)
 
 
 def task_spec(subsample: int = 1) -> TaskSpec:
@@ -76,49 +73,18 @@ def task_spec(subsample: int = 1) -> TaskSpec:
 
 
 def _rows(source: Path, subsample: int) -> Iterator[tuple[str, Row]]:
-    split_of = _split_of(source)
-    for name, content in _clips(source):
-        samples, word = read_wave(content, name), name.split("/")[0]
-        yield split_of.pop(name, "train"), {"input_values": samples[::subsample], "labels": LABELS.index(word)}
+    lists = {split: (source / name).read_text().split() for name, split in LISTS.items()}
+    split_of = {clip: split for split, clips in lists.items() for clip in clips}
+    for label, word in enumerate(LABELS):
+        for path in sorted((source / word).glob("*.wav")):
+            name = f"{word}/{path.name}"
+            samples = read_wave(path.read_bytes(), name)
+            yield split_of.pop(name, "train"), {"input_values": samples[::subsample], "labels": label}
     if split_of:
         raise HfLongSeqError(
             f"{source} lacks {len(split_of)} clips that its lists name, {min(split_of)} among them: finish unpacking "
-            f"{URL}, or name the archive itself."
+            f"{URL}."
         )
-
-
-def _split_of(source: Path) -> dict[str, str]:
-    """Split of every clip that is not for training, from the archive's lists."""
-    lists: dict[str, str] = {}
-    if source.is_dir():
-        lists = {name: (source / name).read_text() for name in LISTS}
-    else:
-        for member, content in _members(source, lambda name: name in LISTS):
-            lists[member] = content.decode()
-            if len(lists) == len(LISTS):
-                break
-    for name in LISTS:
-        if name not in lists:
-            raise HfLongSeqError(f"{source} holds no {name}: it is not the archive from {URL}.")
-    return {clip.strip(): split for name, split in LISTS.items() for clip in lists[name].splitlines() if clip.strip()}
-
-
-def _clips(source: Path) -> Iterator[tuple[str, bytes]]:
-    """Name ("word/file.wav") and content of every clip of the 35 words; background noise is left out."""
-    if source.is_file():
-        yield from _members(source, lambda name: name.endswith(".wav") and name.split("/")[0] in LABELS)
-        return
-    for word in LABELS:
-        for path in sorted((source / word).glob("*.wav")):
-            yield f"{word}/{path.name}", path.read_bytes()
-
-
-def _members(source: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    with readable(source, URL), open_archive(source) as archive:
-        for member in archive:
-            name = member.name.removeprefix("./")
-            if member.isfile() and wanted(name):
-                yield name, archive.extractfile(member).read()
 
 
 def read_wave(content: bytes, name: str) -> np.ndarray:

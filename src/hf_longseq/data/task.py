@@ -123,7 +123,7 @@ def describe_task(name: str) -> TaskSpec | None:
 def cached_bytes(name: str) -> int:
     """Size of what the cache holds of a task's generated or converted data."""
     folder = cache_directory() / name
-    return sum(file.stat().st_size for file in folder.rglob("*.parquet")) if folder.is_dir() else 0
+    return sum(file.stat().st_size for file in folder.rglob("*.arrow")) if folder.is_dir() else 0
 
 
 def limit_examples(
