@@ -11,6 +11,7 @@ import pytest
 import transformers
 
 import hf_longseq
+from fresh_process import answer, run_fresh
 from hf_longseq.models import ARCHITECTURES
 
 OPEN = """
@@ -40,11 +41,9 @@ def saved(tmp_path_factory):
     return folder
 
 
-def test_auto_classes_open_our_checkpoints_when_the_package_is_imported_last(saved):
+def test_auto_classes_open_our_checkpoints_when_the_package_is_imported_last(saved, tmp_path):
     """The tests themselves import it first; tests/cli/test_commands.py starts a command."""
-    done = subprocess.run([sys.executable, "-c", OPEN.format(folder=str(saved))], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [
+    assert answer(run_fresh(OPEN.format(folder=str(saved)), tmp_path)).split() == [
         "LongSeqFeatureExtractor", "longseq_mega", "S4Model", "S4ForSequenceClassification",
     ]  # fmt: skip
 

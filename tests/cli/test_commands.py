@@ -1,10 +1,12 @@
 import errno
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+from fresh_process import answer, run_fresh
 from hf_longseq import recipes
 from hf_longseq.cli.main import main
 from hf_longseq.data.task import TASKS
@@ -86,12 +88,11 @@ def test_evaluating_and_predicting(classifier, tmp_path, capsys):
     assert code == 0 and len((tmp_path / "answers.jsonl").read_text().splitlines()) == 32
 
 
-@pytest.mark.slow
-def test_a_fresh_command_opens_what_another_left(classifier):
-    words = ["-m", "hf_longseq", "predict", "--model", str(classifier), "--limit", "1"]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["index"] == 0
+def test_a_fresh_command_opens_what_another_left(classifier, tmp_path):
+    words = ["predict", "--model", str(classifier), "--limit", "1"]
+    code = f"from hf_longseq.cli.main import main; sys.exit(main({words}))"
+    done = run_fresh(code, tmp_path, HF_LONGSEQ_CACHE=os.environ["HF_LONGSEQ_CACHE"])
+    assert json.loads(answer(done))["index"] == 0
 
 
 def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_path, capsys):

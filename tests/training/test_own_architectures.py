@@ -1,8 +1,6 @@
 """An architecture from a file of the user's own: the example of the page, its checks, and who may name it."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import hf_longseq
+from fresh_process import answer, run_fresh
 from hf_longseq import models
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
@@ -91,19 +90,18 @@ def test_a_run_with_an_own_file_is_opened_by_its_own_code(mine, tmp_path, capsys
         Recipe.load(run / "resolved.yaml")
 
     script = (
-        "import sys; sys.modules['hf_longseq'] = None\n"
         "from transformers import AutoModel\n"
-        "model = AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True)\n"
+        f"model = AutoModel.from_pretrained({str(run)!r}, trust_remote_code=True)\n"
         "print(model.config.model_type, model.layers[0].mixer.log_time.sum().item())"
     )
-    alone = subprocess.run([sys.executable, "-c", script, run], capture_output=True, text=True)
-    assert alone.returncode == 0, alone.stderr
+    alone = answer(run_fresh(script, tmp_path, hide_package=True))
     assert main(["finetune", "--init_from", str(run), *arch, "--max_steps", "2", "--output_dir", str(tuned)]) == 0
     model = AutoModelForSequenceClassification.from_pretrained(run)
-    assert alone.stdout.split() == ["longseq_mine", str(model.model.layers[0].mixer.log_time.sum().item())]
+    assert alone.split() == ["longseq_mine", str(model.model.layers[0].mixer.log_time.sum().item())]
     assert model(input_ids=torch.tensor([[5, 6]])).logits.shape == (1, 10)
 
 
+@pytest.mark.slow
 def test_other_processes_of_a_comparison_know_it(mine, tmp_path):
     words = ["compare", *LISTOPS, "--arch", f"{mine}:Mine@longest=10", "--inits", "scratch", "--seeds", "0,1"]
     assert main([*words, "--jobs", "2", "--output_dir", str(tmp_path / "compared")]) == 0
