@@ -10,4 +10,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
 [[ " $* " != *"not slow"* ]] || export NUMBA_DISABLE_JIT=1
 # one thread per process: at toy sizes threads of one operation only get in each other's way
 export OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
-exec "$PYTHON" -m pytest --numprocesses 2 --dist loadfile "$@"
+# in the order of the files: by number of tests the longest, which have few, would come last, each alone
+exec "$PYTHON" -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"

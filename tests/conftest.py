@@ -8,13 +8,16 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import socket
+import sys
 
 import pytest
 import torch
 
 import hf_longseq  # noqa: F401  registers the architectures
 
+os.fsync = lambda descriptor: None  # a toy run syncs 64 files to the disk; no test takes the power away
 _connect = socket.socket.connect
+_frozen = 0  # modules that were imported at the last freeze
 
 
 def _connect_on_loopback_only(self, address):
@@ -23,10 +26,14 @@ def _connect_on_loopback_only(self, address):
     return _connect(self, address)
 
 
-def pytest_collection_finish(session):
+@pytest.fixture(autouse=True)
+def unsearched_modules():
     """Leave what is imported out of the search for garbage, which every training run makes anew."""
-    gc.collect()
-    gc.freeze()
+    global _frozen
+    if len(sys.modules) > _frozen + 100:
+        _frozen = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture
