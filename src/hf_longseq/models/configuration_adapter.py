@@ -26,6 +26,7 @@ def looks_back_only(config: PreTrainedConfig) -> bool:
 @strict
 class AdapterConfig(PreTrainedConfig):
     """An architecture of transformers as the trunk of our heads: reads real values, classifies pairs, regresses.
+    Fields of inputs and heads are described in `LongSeqConfig`.
 
     Args:
         backbone_config: configuration of the trunk, as a mapping with its `model_type`, or as an object.
@@ -36,15 +37,6 @@ class AdapterConfig(PreTrainedConfig):
         direction_join: "sum" of the two runs, or "concat", which projects both to the hidden size.
         init: None for the trunk's own initialisation, or "mimetic", which makes the mixers of Mamba and Mamba-2 begin
             as linear attention (arXiv 2410.11135).
-        num_channels: real channels per position ("values" only).
-        num_levels: what `...ForPreTraining` predicts of each channel: None for the value itself (L1 loss), or the
-            number of grey levels it was quantised to (cross-entropy).
-        pooling: "mean", "max", "first" or "last", over valid positions.
-        pair_classification: the classifier reads two documents, joined as [a, b, a - b, a * b].
-        classifier_hidden_size: width of a hidden layer in the classifier; None for a linear classifier.
-        classifier_act: activation of that hidden layer.
-        label_mean, label_scale: mean and deviation of a regression's targets, see `LongSeqConfig`.
-        pretraining_objective: "masked" scores position t against `labels[t]`, "causal" against `labels[t + 1]`.
     """
 
     model_type = "longseq_adapter"

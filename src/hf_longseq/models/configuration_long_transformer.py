@@ -4,7 +4,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_longseq import LongSeqConfig, require_at_least, require_choice
+from .configuration_longseq import LongSeqConfig, require_at_least, require_choice, require_probability
 
 
 @strict
@@ -80,10 +80,7 @@ class LongTransformerConfig(LongSeqConfig):
                 f"LongTransformerConfig.attention_window is {self.attention_window}, longer than "
                 f"max_position_embeddings {limit}; shorten the window or set it to None for full attention."
             )
-        if not 0 <= self.attention_dropout < 1:
-            raise ValueError(
-                f"LongTransformerConfig.attention_dropout is {self.attention_dropout}; give a probability in [0, 1)."
-            )
+        require_probability(self, "attention_dropout")
 
     def check_heads(self) -> None:
         """Raise ValueError for sizes that no model can be built of; called when one is (transformers' own tools set

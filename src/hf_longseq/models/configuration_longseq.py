@@ -30,6 +30,13 @@ def require_at_least(config: PreTrainedConfig, field: str, minimum: int) -> None
         raise ValueError(f"{type(config).__name__}.{field} is {value}; give a number of at least {minimum}.")
 
 
+def require_probability(config: PreTrainedConfig, field: str) -> None:
+    """Raise one sentence unless the number in `field` is in [0, 1)."""
+    if not 0 <= getattr(config, field) < 1:
+        value = getattr(config, field)
+        raise ValueError(f"{type(config).__name__}.{field} is {value}; give a probability in [0, 1).")
+
+
 def require_steps(config: PreTrainedConfig) -> None:
     """Raise one sentence unless 0 < `dt_min` < `dt_max`."""
     if not 0 < config.dt_min < config.dt_max:
@@ -145,8 +152,7 @@ class LongSeqConfig(PreTrainedConfig):
         require_choice(self, "norm_position", ("pre", "post"))
         for field in ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size"):
             require_at_least(self, field, 1)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"{type(self).__name__}.dropout is {self.dropout}; give a probability in [0, 1).")
+        require_probability(self, "dropout")
         if self.pretraining_objective == "causal" and self.bidirectional:
             raise ValueError(
                 f"{type(self).__name__}.pretraining_objective is 'causal' but bidirectional is True, so the model "

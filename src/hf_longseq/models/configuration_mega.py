@@ -4,7 +4,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_longseq import LongSeqConfig, require_at_least, require_choice
+from .configuration_longseq import LongSeqConfig, require_at_least, require_choice, require_probability
 
 
 @strict
@@ -68,10 +68,7 @@ class MegaConfig(LongSeqConfig):
                 f"MegaConfig.ema_truncation is {self.ema_truncation} in a causal model, whose recurrent state never "
                 "forgets; set ema_truncation=None or bidirectional=True."
             )
-        if not 0 <= self.attention_dropout < 1:
-            raise ValueError(
-                f"MegaConfig.attention_dropout is {self.attention_dropout}; give a probability in [0, 1)."
-            )
+        require_probability(self, "attention_dropout")
 
 
 __all__ = ["MegaConfig"]

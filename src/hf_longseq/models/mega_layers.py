@@ -18,7 +18,7 @@ from transformers.utils.generic import maybe_autocast
 from .longseq_layers import one_direction, packing
 from .ssm_cache import RecurrentCache, RecurrentLayer
 from .ssm_convolution import long_convolution
-from .ssm_init import normal_directions
+from .ssm_init import normal_directions, ssm_parameter
 from .ssm_precision import wide_dtype, widened
 from .ssm_step import check_state
 
@@ -39,14 +39,11 @@ class MegaEMA(nn.Module):
         self.truncation = config.ema_truncation
         rows = config.hidden_size * (2 if config.bidirectional else 1)
 
-        def parameter(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
-
-        self.damping_delta = parameter(rows, config.state_size)
-        self.decay_alpha = parameter(rows, config.state_size)
-        self.input_beta = parameter(rows, config.state_size)
-        self.output_gamma = parameter(rows, config.state_size)
-        self.skip_omega = parameter(config.hidden_size)
+        self.damping_delta = ssm_parameter(rows, config.state_size)
+        self.decay_alpha = ssm_parameter(rows, config.state_size)
+        self.input_beta = ssm_parameter(rows, config.state_size)
+        self.output_gamma = ssm_parameter(rows, config.state_size)
+        self.skip_omega = ssm_parameter(config.hidden_size)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -296,14 +293,6 @@ class MegaLayer(RecurrentLayer):
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         super().batch_select_indices(indices)
         self._change(lambda x: x[indices, ...])
-
-    def offload(self) -> None:
-        super().offload()
-        self._change(lambda x: x.to("cpu", non_blocking=True))
-
-    def prefetch(self) -> None:
-        super().prefetch()
-        self._change(lambda x: x.to(self.device, non_blocking=True))
 
 
 class MegaCache(RecurrentCache):

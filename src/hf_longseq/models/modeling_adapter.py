@@ -26,12 +26,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_adapter import AdapterConfig
-from .longseq_heads import (
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
+from .longseq_heads import heads_of
 from .longseq_layers import packing, take_positions
 from .longseq_losses import check_lengths, check_token_ids, real_positions, without_padding
 from .mimetic_init import mimetic_selective_ssm_, selective_ssm_mixers
@@ -103,6 +98,7 @@ class AdapterPreTrainedModel(LongSeqPreTrainedModel):
 
     config: AdapterConfig
     _no_split_modules = None  # those of the trunk
+    _tied_weights_keys = None  # where the token embedding is depends on the trunk
     _can_record_outputs = {}
     _is_stateful = False
     _supports_sdpa = True
@@ -260,31 +256,6 @@ class AdapterModel(AdapterPreTrainedModel):
         }
 
 
-class AdapterForMaskedLM(AdapterPreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction by a trunk that transformers has for causal models alone."""
-
-    _tied_weights_keys = None  # where the token embedding is depends on the trunk
-    backbone_class = AdapterModel
-
-
-class AdapterForPreTraining(AdapterPreTrainedModel, LongSeqForPreTraining):
-    """Reconstruction of masked real values, or prediction of the next one."""
-
-    backbone_class = AdapterModel
-
-
-class AdapterForSequenceClassification(AdapterPreTrainedModel, LongSeqForSequenceClassification):
-    """Classification of whole sequences or of pairs, and regression."""
-
-    backbone_class = AdapterModel
-
-
-class AdapterForTokenClassification(AdapterPreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = AdapterModel
-
-
 def build_backbone(config: PreTrainedConfig) -> PreTrainedModel:
     """The base model of an architecture of transformers, without the pooler that our heads would leave unused."""
     model_class = MODEL_MAPPING[type(config)]
@@ -295,6 +266,10 @@ def build_backbone(config: PreTrainedConfig) -> PreTrainedModel:
         options["add_pooling_layer"] = False
     return model_class._from_config(config, **options)
 
+
+AdapterForMaskedLM, _, AdapterForPreTraining, AdapterForSequenceClassification, AdapterForTokenClassification = (
+    heads_of(AdapterModel)
+)
 
 __all__ = [
     "AdapterForMaskedLM",

@@ -10,17 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
-from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_cnn import CNNConfig
-from .longseq_heads import (
-    LongSeqForCausalLM,
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
+from .longseq_heads import heads_of
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import RecurrentLayer, recurrent_layer
 from .ssm_step import check_state
@@ -48,7 +41,7 @@ class CNNMixer(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws every parameter anew; loaded ones are left alone. Taps are drawn for two directions always."""
+        """Taps are drawn for two directions always."""
         _, width, channels = self.tap_weight.shape
         kernel_size, device = 1 + 2 * self.lags, self.tap_weight.device
         bound = (kernel_size * channels) ** -0.5  # that of PyTorch for the bidirectional layer
@@ -107,35 +100,13 @@ class CNNModel(CNNPreTrainedModel, LongSeqModel):
     """Trunk with gated convolutions."""
 
 
-class CNNForMaskedLM(CNNPreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction."""
-
-    backbone_class = CNNModel
-
-
-class CNNForCausalLM(CNNPreTrainedModel, LongSeqForCausalLM, GenerationMixin):
-    """Next-token prediction and generation with a buffer of the inputs that are still seen."""
-
-    backbone_class = CNNModel
-
-
-class CNNForPreTraining(CNNPreTrainedModel, LongSeqForPreTraining):
-    """Denoising or prediction of real values."""
-
-    backbone_class = CNNModel
-
-
-class CNNForSequenceClassification(CNNPreTrainedModel, LongSeqForSequenceClassification):
-    """Classification and regression of sequences and pairs."""
-
-    backbone_class = CNNModel
-
-
-class CNNForTokenClassification(CNNPreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = CNNModel
-
+(
+    CNNForMaskedLM,
+    CNNForCausalLM,
+    CNNForPreTraining,
+    CNNForSequenceClassification,
+    CNNForTokenClassification,
+) = heads_of(CNNModel)
 
 __all__ = [
     "CNNForCausalLM",

@@ -6,20 +6,12 @@ Axes: B batch, L length, H channels, D directions, N complex modes; a last axis 
 """
 
 import torch
-from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
-from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_dlr import DLRConfig
-from .longseq_heads import (
-    LongSeqForCausalLM,
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
+from .longseq_heads import heads_of
 from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
@@ -34,7 +26,7 @@ from .ssm_convolution import (
     mode_step,
     propagate_modes,
 )
-from .ssm_init import complex_normal, dlr_modes
+from .ssm_init import complex_normal, dlr_modes, ssm_parameter
 from .ssm_precision import wide_dtype
 from .ssm_step import check_finite, check_state
 
@@ -56,15 +48,14 @@ class DLRMixer(ConvolutionMixer):
         self.dt_min, self.dt_max = config.dt_min, config.dt_max
         channels, modes = config.hidden_size, config.state_size
         directions = 2 if config.bidirectional else 1
-        self.mode_decay_root = nn.Parameter(torch.empty(modes, dtype=torch.float32))
-        self.mode_frequency = nn.Parameter(torch.empty(modes, dtype=torch.float32))
-        self.mode_weight_W = nn.Parameter(torch.empty(directions, channels, modes, 2, dtype=torch.float32))
-        self.skip_D = nn.Parameter(torch.empty(channels, dtype=torch.float32))
+        self.mode_decay_root = ssm_parameter(modes)
+        self.mode_frequency = ssm_parameter(modes)
+        self.mode_weight_W = ssm_parameter(directions, channels, modes, 2)
+        self.skip_D = ssm_parameter(channels)
         self.output_projection = ColumnsLinear(channels, 2 * channels)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws every parameter anew; loaded ones are left alone."""
         modes = self.mode_frequency.shape[0]
         decay_root_N, omega_N = dlr_modes(modes, self.dt_min, self.dt_max)
         init.copy_(self.mode_decay_root, decay_root_N)
@@ -133,35 +124,13 @@ class DLRModel(DLRPreTrainedModel, LongSeqModel):
     """Trunk with DLR mixers."""
 
 
-class DLRForMaskedLM(DLRPreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction."""
-
-    backbone_class = DLRModel
-
-
-class DLRForCausalLM(DLRPreTrainedModel, LongSeqForCausalLM, GenerationMixin):
-    """Next-token prediction and generation with a state of constant size."""
-
-    backbone_class = DLRModel
-
-
-class DLRForPreTraining(DLRPreTrainedModel, LongSeqForPreTraining):
-    """Denoising or prediction of real values."""
-
-    backbone_class = DLRModel
-
-
-class DLRForSequenceClassification(DLRPreTrainedModel, LongSeqForSequenceClassification):
-    """Classification and regression of sequences and pairs."""
-
-    backbone_class = DLRModel
-
-
-class DLRForTokenClassification(DLRPreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = DLRModel
-
+(
+    DLRForMaskedLM,
+    DLRForCausalLM,
+    DLRForPreTraining,
+    DLRForSequenceClassification,
+    DLRForTokenClassification,
+) = heads_of(DLRModel)
 
 __all__ = [
     "DLRForCausalLM",

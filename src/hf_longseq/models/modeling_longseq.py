@@ -146,25 +146,25 @@ class LongSeqPreTrainedModel(PreTrainedModel):
         parameters and empty groups are left out. Each group has "name", "params", "lr" and "weight_decay" (paper,
         appendix C; the parameters that a mixer lists in `ssm_parameter_names`).
         """
+        ssm_rate = learning_rate if ssm_learning_rate is None else ssm_learning_rate
         groups = {
-            "ssm": {"lr": learning_rate if ssm_learning_rate is None else ssm_learning_rate, "weight_decay": 0.0},
+            "ssm": {"lr": ssm_rate, "weight_decay": 0.0},
+            "ssm_decay": {"lr": ssm_rate, "weight_decay": weight_decay},
             "no_decay": {"lr": learning_rate, "weight_decay": 0.0},
             "decay": {"lr": learning_rate, "weight_decay": weight_decay},
         }
-        owner = getattr(self, "mixer_class", self)  # a model around a trunk of transformers names them itself
-        ssm_names = getattr(owner, "ssm_parameter_names", frozenset())
         params = {name: [] for name in groups}
         for name, parameter in self.named_parameters():
-            if not parameter.requires_grad:
-                continue
-            leaf = name.rsplit(".", 1)[-1]
-            if leaf in ssm_names:
-                params["ssm"].append(parameter)
-            elif parameter.ndim < 2:
-                params["no_decay"].append(parameter)
-            else:
-                params["decay"].append(parameter)
+            if parameter.requires_grad:
+                params[self.group_of(name.rsplit(".", 1)[-1], parameter)].append(parameter)
         return [{"name": name, "params": params[name], **groups[name]} for name in groups if params[name]]
+
+    def group_of(self, leaf: str, parameter: nn.Parameter) -> str:
+        """The group of a parameter whose name ends in `leaf`; "ssm_decay" has the rate of "ssm" and is decayed."""
+        owner = getattr(self, "mixer_class", self)  # a model around a trunk of transformers names them itself
+        if leaf in getattr(owner, "ssm_parameter_names", frozenset()):
+            return "ssm"
+        return "no_decay" if parameter.ndim < 2 else "decay"
 
     def trainer_optimizer(self, args, ssm_learning_rate: float | None = None) -> tuple[type, dict]:
         """What the stock `Trainer` needs to build its optimizer from `parameter_groups`.

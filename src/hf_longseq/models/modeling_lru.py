@@ -9,30 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
-from transformers.cache_utils import Cache
-from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
-from transformers.utils.generic import maybe_autocast
 
 from .configuration_lru import LRUConfig
-from .longseq_heads import (
-    LongSeqForCausalLM,
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
-from .longseq_layers import LongSeqDropout, one_direction
+from .longseq_heads import heads_of
+from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
-from .ssm_cache import recurrent_layer
-from .ssm_init import normal_directions
-from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_scan
-from .ssm_precision import widened
+from .ssm_init import normal_directions, ssm_parameter
+from .ssm_mimo import MimoMixer, MimoSystem, lecun_normal
 from .ssm_step import check_finite
 
 
 @use_kernel_forward_from_hub("LRUMixer")
-class LRUMixer(nn.Module):
+class LRUMixer(MimoMixer):
     """GLU(Linear(GELU(Re(C x) + D u))) with x <- lam x + exp(gamma) B u and |lam| = exp(-exp(nu)) < 1.
 
     A bidirectional mixer shares lam, gamma and B, and reads a second scan, from the end, with a second C. Parameters
@@ -49,9 +38,6 @@ class LRUMixer(nn.Module):
         self.r_min, self.r_max, self.max_phase = config.r_min, config.r_max, config.max_phase
         channels, states = config.hidden_size, config.state_size
 
-        def ssm_parameter(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
-
         self.nu_log = ssm_parameter(states)
         self.theta_log = ssm_parameter(states)
         self.gamma_log = ssm_parameter(states)
@@ -63,7 +49,6 @@ class LRUMixer(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws every parameter anew; loaded ones are left alone."""
         states, channels, _ = self.input_B.shape
         unit = torch.rand(2, states, dtype=torch.float64, device="cpu").clamp(min=1e-7)
         # uniform by area on the ring; the ends would be infinite logarithms
@@ -86,33 +71,8 @@ class LRUMixer(nn.Module):
         input_NH2 = gamma.exp()[:, None, None] * self.input_B.to(dtype)
         return MimoSystem(lam_N2, input_NH2, self.output_C.to(dtype), self.skip_D.to(dtype))
 
-    def kernel(self, length: int) -> torch.Tensor:
-        """What a channel adds to itself j positions later (row 0) and earlier (row 1), without D: (D, H, L) for
-        j = 0 ... L - 1. The present is in both rows."""
-        return mimo_kernel(self.discrete_system(), length)
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        direction: str | None = None,
-        **kwargs,
-    ) -> tuple[torch.Tensor, None]:
-        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state
-        (B, N, 2) in ``past_key_values``, from which any number of further positions may follow."""
-        memory = None
-        if past_key_values is not None:
-            memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
-        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_BLH = widened(hidden_states)
-            if attention_mask is not None:
-                u_BLH = u_BLH * attention_mask[..., None]
-            system = self.discrete_system(u_BLH.dtype)
-            system = system._replace(readout_DHP2=one_direction(system.readout_DHP2, direction))
-            y_HBL = mimo_scan(u_BLH, system, memory)
-            y_HBL = F.gelu(y_HBL, approximate="tanh").to(hidden_states.dtype)
-        return F.glu(self.output_projection(self.dropout(y_HBL.permute(1, 2, 0))), dim=-1), None
+    def output(self, y_BLH: torch.Tensor, activated_BLH: torch.Tensor) -> torch.Tensor:
+        return F.glu(self.output_projection(self.dropout(activated_BLH)), dim=-1)
 
 
 class LRUPreTrainedModel(LongSeqPreTrainedModel):
@@ -127,35 +87,13 @@ class LRUModel(LRUPreTrainedModel, LongSeqModel):
     """Trunk with LRU mixers."""
 
 
-class LRUForMaskedLM(LRUPreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction."""
-
-    backbone_class = LRUModel
-
-
-class LRUForCausalLM(LRUPreTrainedModel, LongSeqForCausalLM, GenerationMixin):
-    """Next-token prediction and generation with a state of constant size."""
-
-    backbone_class = LRUModel
-
-
-class LRUForPreTraining(LRUPreTrainedModel, LongSeqForPreTraining):
-    """Denoising or prediction of real values."""
-
-    backbone_class = LRUModel
-
-
-class LRUForSequenceClassification(LRUPreTrainedModel, LongSeqForSequenceClassification):
-    """Classification and regression of sequences and pairs."""
-
-    backbone_class = LRUModel
-
-
-class LRUForTokenClassification(LRUPreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = LRUModel
-
+(
+    LRUForMaskedLM,
+    LRUForCausalLM,
+    LRUForPreTraining,
+    LRUForSequenceClassification,
+    LRUForTokenClassification,
+) = heads_of(LRUModel)
 
 __all__ = [
     "LRUForCausalLM",

@@ -14,19 +14,12 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
-from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_mega import MegaConfig
 from .longseq_attention import eager_attention
-from .longseq_heads import (
-    LongSeqForCausalLM,
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
+from .longseq_heads import heads_of
 from .longseq_layers import LongSeqDropout, take_positions
 from .mega_layers import (
     MegaCache,
@@ -46,11 +39,6 @@ from .ssm_precision import widened
 def laplace(scores: torch.Tensor) -> torch.Tensor:
     """Attention weights whose rows do not sum to 1: a Gaussian's distribution function (Ma et al., 2023, eq. 16)."""
     return 0.5 * (1.0 + torch.erf((scores - 0.707107) / (0.282095 * 2**0.5)))
-
-
-def squared_relu(scores: torch.Tensor) -> torch.Tensor:
-    """The other function that works on every score by itself (So et al., 2021)."""
-    return F.relu(scores).square()
 
 
 @use_kernel_forward_from_hub("MegaMixer")
@@ -80,7 +68,6 @@ class MegaMixer(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws every parameter anew; loaded ones are left alone."""
         self.ema.reset_parameters()
         self.position_bias.reset_parameters()
         for projection in (self.value_proj, self.average_proj, self.output_proj):
@@ -184,8 +171,8 @@ class MegaMixer(nn.Module):
         """Weights that are functions of single scores; scores are divided by the number of keys seen."""
         seen = key.shape[2] if visible is None else visible.sum(dim=-1, keepdim=True).clamp(min=1)
         scores = torch.matmul(query, key.transpose(2, 3)) / seen + bias
-        function = laplace if self.config.attention_function == "laplace" else squared_relu
-        weights = function(widened(scores))
+        scores = widened(scores)
+        weights = laplace(scores) if self.config.attention_function == "laplace" else F.relu(scores).square()
         if visible is not None:
             weights = weights * visible
         weights = F.dropout(weights.to(value.dtype), p=self.config.attention_dropout, training=self.training)
@@ -257,35 +244,13 @@ class MegaModel(MegaPreTrainedModel, LongSeqModel):
         return hidden_states, kwargs
 
 
-class MegaForMaskedLM(MegaPreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction."""
-
-    backbone_class = MegaModel
-
-
-class MegaForCausalLM(MegaPreTrainedModel, LongSeqForCausalLM, GenerationMixin):
-    """Next-token prediction and generation with averages and the keys of the open chunk."""
-
-    backbone_class = MegaModel
-
-
-class MegaForPreTraining(MegaPreTrainedModel, LongSeqForPreTraining):
-    """Denoising or prediction of real values."""
-
-    backbone_class = MegaModel
-
-
-class MegaForSequenceClassification(MegaPreTrainedModel, LongSeqForSequenceClassification):
-    """Classification and regression of sequences and pairs."""
-
-    backbone_class = MegaModel
-
-
-class MegaForTokenClassification(MegaPreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = MegaModel
-
+(
+    MegaForMaskedLM,
+    MegaForCausalLM,
+    MegaForPreTraining,
+    MegaForSequenceClassification,
+    MegaForTokenClassification,
+) = heads_of(MegaModel)
 
 __all__ = [
     "MegaForCausalLM",

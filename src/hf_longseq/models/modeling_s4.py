@@ -7,25 +7,17 @@ of 2 is (real, imaginary).
 """
 
 import torch
-from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
-from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_s4 import S4Config
-from .longseq_heads import (
-    LongSeqForCausalLM,
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
+from .longseq_heads import heads_of
 from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
 from .ssm_convolution import ColumnsLinear, ConvolutionMixer, long_convolution
-from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform
+from .ssm_init import as_pairs, complex_normal, diagonal_poles, hippo_legs_dplr, log_uniform, ssm_parameter
 from .ssm_plan import choose_method
 from .ssm_powers import two_level_kernel
 from .ssm_precision import wide_dtype
@@ -52,10 +44,6 @@ class S4Mixer(ConvolutionMixer):
         channels, pairs = config.hidden_size, config.state_size // 2
         copies = config.num_ssm or channels
         directions = 2 if config.bidirectional else 1
-
-        def ssm_parameter(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
-
         self.log_dt = ssm_parameter(channels)
         self.log_neg_A_real = ssm_parameter(copies, pairs)
         self.A_imag = ssm_parameter(copies, pairs)
@@ -67,7 +55,6 @@ class S4Mixer(ConvolutionMixer):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws every parameter anew; loaded ones are left alone."""
         (channels,), (copies, pairs) = self.log_dt.shape, self.A_imag.shape
         if self.low_rank_P is not None:
             w_n, p_n, b_n = hippo_legs_dplr(2 * pairs)
@@ -141,35 +128,13 @@ class S4Model(S4PreTrainedModel, LongSeqModel):
     """Trunk with S4 mixers."""
 
 
-class S4ForMaskedLM(S4PreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction."""
-
-    backbone_class = S4Model
-
-
-class S4ForCausalLM(S4PreTrainedModel, LongSeqForCausalLM, GenerationMixin):
-    """Next-token prediction and generation with a state of constant size."""
-
-    backbone_class = S4Model
-
-
-class S4ForPreTraining(S4PreTrainedModel, LongSeqForPreTraining):
-    """Denoising or prediction of real values."""
-
-    backbone_class = S4Model
-
-
-class S4ForSequenceClassification(S4PreTrainedModel, LongSeqForSequenceClassification):
-    """Classification and regression of sequences and pairs."""
-
-    backbone_class = S4Model
-
-
-class S4ForTokenClassification(S4PreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = S4Model
-
+(
+    S4ForMaskedLM,
+    S4ForCausalLM,
+    S4ForPreTraining,
+    S4ForSequenceClassification,
+    S4ForTokenClassification,
+) = heads_of(S4Model)
 
 __all__ = [
     "S4ForCausalLM",

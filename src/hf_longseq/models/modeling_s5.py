@@ -7,28 +7,16 @@ conjugate symmetry), D directions; a last axis of 2 is (real, imaginary).
 """
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from transformers import initialization as init
-from transformers.cache_utils import Cache
-from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
-from transformers.utils.generic import maybe_autocast
 
 from .configuration_s5 import S5Config
-from .longseq_heads import (
-    LongSeqForCausalLM,
-    LongSeqForMaskedLM,
-    LongSeqForPreTraining,
-    LongSeqForSequenceClassification,
-    LongSeqForTokenClassification,
-)
-from .longseq_layers import LongSeqDropout, one_direction
+from .longseq_heads import heads_of
+from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
-from .ssm_cache import recurrent_layer
-from .ssm_init import as_pairs, hippo_legs, log_uniform
-from .ssm_mimo import MimoSystem, lecun_normal, mimo_kernel, mimo_scan
-from .ssm_precision import widened
+from .ssm_init import as_pairs, hippo_legs, log_uniform, ssm_parameter
+from .ssm_mimo import MimoMixer, MimoSystem, lecun_normal
 from .ssm_step import check_finite
 
 
@@ -49,7 +37,7 @@ def legs_normal_part(size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @use_kernel_forward_from_hub("S5Mixer")
-class S5Mixer(nn.Module):
+class S5Mixer(MimoMixer):
     """x <- exp(lam dt) x + B' u, y = 2 Re(C x) + D u, then an activation that may gate (Smith et al., "S5", 2023).
 
     A bidirectional mixer shares the state space and reads a second scan, from the end, with a second C. Parameters of
@@ -65,9 +53,6 @@ class S5Mixer(nn.Module):
         self.layer_idx = layer_idx
         self.bidirectional = config.bidirectional
         channels, states = config.hidden_size, config.num_states
-
-        def ssm_parameter(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
 
         self.eigenvalue_real = ssm_parameter(states)
         self.eigenvalue_imag = ssm_parameter(states)
@@ -85,7 +70,6 @@ class S5Mixer(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws every parameter anew; loaded ones are left alone."""
         config, channels = self.config, self.skip_D.shape[0]
         size, blocks = config.state_size, config.num_blocks
         lam_n, v_nn = legs_normal_part(size // blocks)
@@ -139,41 +123,16 @@ class S5Mixer(nn.Module):
         factor = 2 if self.config.conjugate_symmetry else 1
         return MimoSystem(lam_P2, input_PH2, factor * self.output_C.to(dtype), self.skip_D.to(dtype))
 
-    def kernel(self, length: int) -> torch.Tensor:
-        """What a channel adds to itself j positions later (row 0) and earlier (row 1), without D: (D, H, L) for
-        j = 0 ... L - 1. The present is in both rows."""
-        return mimo_kernel(self.discrete_system(), length)
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        direction: str | None = None,
-        **kwargs,
-    ) -> tuple[torch.Tensor, None]:
-        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state
-        (B, P, 2) in ``past_key_values``, from which any number of further positions may follow."""
-        memory = None
-        if past_key_values is not None:
-            memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
-        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
-            u_BLH = widened(hidden_states)
-            if attention_mask is not None:
-                u_BLH = u_BLH * attention_mask[..., None]
-            system = self.discrete_system(u_BLH.dtype)
-            system = system._replace(readout_DHP2=one_direction(system.readout_DHP2, direction))
-            y_BLH = mimo_scan(u_BLH, system, memory).permute(1, 2, 0)
-            activated = F.gelu(y_BLH, approximate="tanh").to(hidden_states.dtype)
+    def output(self, y_BLH: torch.Tensor, activated_BLH: torch.Tensor) -> torch.Tensor:
         if self.gate_projection is None:
-            return activated, None
-        activated = self.dropout(activated)
-        gate = torch.sigmoid(self.gate_projection(activated))
+            return activated_BLH
+        activated_BLH = self.dropout(activated_BLH)
+        gate = torch.sigmoid(self.gate_projection(activated_BLH))
         if self.config.output_activation == "half_glu1":
-            return activated * gate, None
+            return activated_BLH * gate
         if self.config.output_activation == "half_glu2":
-            return y_BLH.to(hidden_states.dtype) * gate, None
-        return self.value_projection(activated) * gate, None
+            return y_BLH.to(activated_BLH.dtype) * gate
+        return self.value_projection(activated_BLH) * gate
 
 
 MOVED_PARAMETERS = {
@@ -192,63 +151,25 @@ class S5PreTrainedModel(LongSeqPreTrainedModel):
     mixer_class = S5Mixer
     auto_map = full_auto_map("s5", "S5")
 
-    def parameter_groups(
-        self, learning_rate: float, weight_decay: float = 0.0, ssm_learning_rate: float | None = None
-    ) -> list[dict]:
-        """As for every model, except for what the configuration's `parameter_grouping` and `dt_global` move; the group
-        "ssm_decay" has the rate of the state space and the decay of the rest."""
-        groups = super().parameter_groups(learning_rate, weight_decay, ssm_learning_rate)
-        moved = dict(MOVED_PARAMETERS[self.config.parameter_grouping])
-        if self.config.dt_global:
-            moved["log_dt"] = "decay"
-        ssm_rate = learning_rate if ssm_learning_rate is None else ssm_learning_rate
-        kinds = {
-            "ssm": {"lr": ssm_rate, "weight_decay": 0.0},
-            "ssm_decay": {"lr": ssm_rate, "weight_decay": weight_decay},
-            "no_decay": {"lr": learning_rate, "weight_decay": 0.0},
-            "decay": {"lr": learning_rate, "weight_decay": weight_decay},
-        }
-        leaves = {id(parameter): name.rsplit(".", 1)[-1] for name, parameter in self.named_parameters()}
-        params = {name: [] for name in kinds}
-        for group in groups:
-            for parameter in group["params"]:
-                params[moved.get(leaves[id(parameter)], group["name"])].append(parameter)
-        return [{"name": name, "params": params[name], **kinds[name]} for name in kinds if params[name]]
+    def group_of(self, leaf: str, parameter: nn.Parameter) -> str:
+        """As for every model, except for what the configuration's `parameter_grouping` and `dt_global` move."""
+        moved = MOVED_PARAMETERS[self.config.parameter_grouping] | (
+            {"log_dt": "decay"} if self.config.dt_global else {}
+        )
+        return moved.get(leaf) or super().group_of(leaf, parameter)
 
 
 class S5Model(S5PreTrainedModel, LongSeqModel):
     """Trunk with S5 mixers."""
 
 
-class S5ForMaskedLM(S5PreTrainedModel, LongSeqForMaskedLM):
-    """Masked token prediction."""
-
-    backbone_class = S5Model
-
-
-class S5ForCausalLM(S5PreTrainedModel, LongSeqForCausalLM, GenerationMixin):
-    """Next-token prediction and generation with a state of constant size."""
-
-    backbone_class = S5Model
-
-
-class S5ForPreTraining(S5PreTrainedModel, LongSeqForPreTraining):
-    """Denoising or prediction of real values."""
-
-    backbone_class = S5Model
-
-
-class S5ForSequenceClassification(S5PreTrainedModel, LongSeqForSequenceClassification):
-    """Classification and regression of sequences and pairs."""
-
-    backbone_class = S5Model
-
-
-class S5ForTokenClassification(S5PreTrainedModel, LongSeqForTokenClassification):
-    """A label for every position: classes, several labels at once, or numbers."""
-
-    backbone_class = S5Model
-
+(
+    S5ForMaskedLM,
+    S5ForCausalLM,
+    S5ForPreTraining,
+    S5ForSequenceClassification,
+    S5ForTokenClassification,
+) = heads_of(S5Model)
 
 __all__ = [
     "S5ForCausalLM",

@@ -12,6 +12,12 @@ imaginary).
 import math
 
 import torch
+from torch import nn
+
+
+def ssm_parameter(*shape: int) -> nn.Parameter:
+    """A parameter to be drawn, float32 whatever the model's dtype."""
+    return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
 
 
 def hippo_legs(state_size: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,10 +15,14 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch import nn
+from transformers.cache_utils import Cache
 from transformers.utils.generic import maybe_autocast
 
-from .ssm_cache import RecurrentLayer
+from .longseq_layers import one_direction
+from .ssm_cache import RecurrentLayer, recurrent_layer
 from .ssm_convolution import mode_kernel
+from .ssm_precision import widened
 from .ssm_step import check_state
 
 CHUNK_LENGTH = 32
@@ -42,6 +46,42 @@ class MimoSystem(NamedTuple):
     input_PH2: torch.Tensor
     readout_DHP2: torch.Tensor
     skip_H: torch.Tensor
+
+
+class MimoMixer(nn.Module):
+    """GELU of a system's outputs: what LRU and S5 have in common.
+
+    A mixer has `discrete_system(dtype)`, and `output(y_BLH, activated_BLH)`, which makes what leaves it of the
+    system's outputs and their activation.
+    """
+
+    def kernel(self, length: int) -> torch.Tensor:
+        """What a channel adds to itself j positions later (row 0) and earlier (row 1), without D: (D, H, L) for
+        j = 0 ... L - 1. The present is in both rows."""
+        return mimo_kernel(self.discrete_system(), length)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        direction: str | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, None]:
+        """(B, L, H) to (B, L, H). ``attention_mask`` (B, L) is 1 at real positions; causal models carry their state
+        (B, P, 2) in ``past_key_values``, from which any number of further positions may follow."""
+        memory = None
+        if past_key_values is not None:
+            memory = recurrent_layer(past_key_values, self.layer_idx, self.bidirectional)
+        with maybe_autocast(device_type=hidden_states.device.type, enabled=False):
+            u_BLH = widened(hidden_states)
+            if attention_mask is not None:
+                u_BLH = u_BLH * attention_mask[..., None]
+            system = self.discrete_system(u_BLH.dtype)
+            system = system._replace(readout_DHP2=one_direction(system.readout_DHP2, direction))
+            y_BLH = mimo_scan(u_BLH, system, memory).permute(1, 2, 0)
+            activated_BLH = F.gelu(y_BLH, approximate="tanh").to(hidden_states.dtype)
+        return self.output(y_BLH, activated_BLH), None
 
 
 def mimo_scan(u_BLH: torch.Tensor, system: MimoSystem, memory: RecurrentLayer | None = None) -> torch.Tensor:
