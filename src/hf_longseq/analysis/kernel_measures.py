@@ -31,23 +31,12 @@ def spectrum(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def measures(kernel: np.ndarray) -> dict[str, np.ndarray]:
     """What the CSV says of every kernel (..., L)."""
-    size = np.abs(kernel)
-    total = np.maximum(size.sum(-1), np.finfo(np.float64).tiny)
     frequencies, response = spectrum(kernel)
     return {
-        "peak": size.max(-1),
-        "peak_distance": size.argmax(-1),
+        "peak": np.abs(kernel).max(-1),
         "decay_length": decay_length(kernel),
-        "mean_distance": (size * np.arange(size.shape[-1])).sum(-1) / total,
         "peak_frequency": frequencies[response.argmax(-1)],
-        "median_frequency": median_frequency(frequencies, response),
     }
-
-
-def median_frequency(frequencies: np.ndarray, response: np.ndarray) -> np.ndarray:
-    """Frequency (...) below which half of the power of a response (..., F) lies."""
-    power = np.cumsum(np.square(response), axis=-1)
-    return frequencies[(power < 0.5 * power[..., -1:]).sum(-1).clip(max=len(frequencies) - 1)]
 
 
 def two_sided(kernel_DHL: np.ndarray) -> np.ndarray:
@@ -60,20 +49,17 @@ def two_sided(kernel_DHL: np.ndarray) -> np.ndarray:
     return both
 
 
-def log_edges(length: int, count: int) -> np.ndarray:
+def log_edges(length: int, count: int = BINS) -> np.ndarray:
     """Integer edges of at most ``count`` bins that cover 0 ... length - 1 and widen by a constant factor."""
     return np.unique(np.round(np.geomspace(1, length + 1, count + 1)).astype(int)) - 1
 
 
-def offset_edges(length: int, count: int) -> np.ndarray:
-    """Edges for offsets -(length - 1) ... length - 1, halves of integers, ``count`` bins or less on either side."""
-    ahead = log_edges(length, count)[1:] - 0.5
-    return np.concatenate((-ahead[::-1], ahead))
-
-
-def envelope(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Largest magnitude in every bin of the last axis; ``edges`` are indices, from 0 to its length."""
-    return np.maximum.reduceat(np.abs(values), edges[:-1], axis=-1)
+def offset_bins(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bins of the offsets -(length - 1) ... length - 1: their edges, halves of integers, and the first index of each
+    in an array of all offsets."""
+    ahead = log_edges(length)[1:] - 0.5
+    edges = np.concatenate((-ahead[::-1], ahead))
+    return edges, np.round(edges[:-1] + length - 0.5).astype(int)
 
 
 def decibel(values: np.ndarray, floor: float = -40.0) -> np.ndarray:
@@ -84,9 +70,8 @@ def decibel(values: np.ndarray, floor: float = -40.0) -> np.ndarray:
 
 def binned_envelopes(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Edges of the bins of offsets, and levels (H, bins) in decibels; a causal kernel has bins of the past alone."""
-    length = kernel_DHL.shape[-1]
-    edges = offset_edges(length, BINS)
-    values = envelope(two_sided(kernel_DHL), np.round(edges + length - 0.5).astype(int))
+    edges, firsts = offset_bins(kernel_DHL.shape[-1])
+    values = np.maximum.reduceat(np.abs(two_sided(kernel_DHL)), firsts, axis=-1)
     if len(kernel_DHL) == 1:
         past = edges[:-1] < 0
         edges, values = edges[: past.sum() + 1], values[:, past]
@@ -103,12 +88,10 @@ def frequency_levels(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lowest frequencies of log-spaced bins, and each channel's response (both directions together) in decibels."""
     frequencies, response = spectrum(two_sided(kernel_DHL))
     edges = np.concatenate(([0], 1 + log_edges(len(frequencies) - 1, 2 * BINS)))  # frequency 0 has a bin of its own
-    return frequencies[edges[:-1]], decibel(envelope(response, edges))
+    return frequencies[edges[:-1]], decibel(np.maximum.reduceat(response, edges[:-1], axis=-1))
 
 
 def binned(share_O: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Offsets in the middle of log-spaced bins, and the share that falls into each."""
-    length = len(share_O) // 2 + 1
-    edges = offset_edges(length, BINS)
-    sums = np.add.reduceat(share_O, np.round(edges[:-1] + length - 0.5).astype(int))
-    return np.trunc((edges[:-1] + edges[1:]) / 2), sums
+    edges, firsts = offset_bins(len(share_O) // 2 + 1)
+    return np.trunc((edges[:-1] + edges[1:]) / 2), np.add.reduceat(share_O, firsts)

@@ -94,17 +94,15 @@ def analyse(
 
 
 def unique_labels(checkpoints: list, labels: list[str] | None) -> list[str]:
-    """A name for every checkpoint, no two alike."""
-    if labels is not None and len(labels) != len(checkpoints):
-        count = len(checkpoints)
-        raise HfLongSeqError(f"labels has {len(labels)} names for {count} checkpoints: give one name for each.")
-    if labels is None:
-        paths = [Path(os.path.abspath(folder)) for folder in checkpoints]
-        labels = [path.name for path in paths]
-        if len(set(labels)) < len(labels):
-            labels = ["-".join(path.parts[-2:]) for path in paths]
-    if len(set(labels)) < len(labels):
-        raise HfLongSeqError(f"the labels {', '.join(labels)} are not all different: give each its own with --labels.")
+    """A name for every checkpoint, by default that of its folder, with the folder around it where names are alike."""
+    paths = [Path(os.path.abspath(folder)) for folder in checkpoints]
+    parts = 1 if len({path.name for path in paths}) == len(paths) else 2
+    labels = labels or ["-".join(path.parts[-parts:]) for path in paths]
+    if len(labels) != len(checkpoints) or len(set(labels)) < len(labels):
+        raise HfLongSeqError(
+            f"the names {', '.join(labels)} do not tell {len(checkpoints)} checkpoints apart: give each its own with "
+            "--labels."
+        )
     return labels
 
 
@@ -112,9 +110,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
     """Architecture and trunk of a checkpoint, in evaluation mode."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
-        best = folder / "best"
-        remedy = f"give {best}" if (best / "config.json").is_file() else "give the folder of a finished run"
-        raise HfLongSeqError(f"checkpoint {folder} holds no config.json: {remedy}.")
+        raise HfLongSeqError(f"checkpoint {folder} holds no config.json: give the folder of a finished run.")
     config = run_folder.read_json(folder / "config.json")
     kind = str(config.get("model_type")) if isinstance(config, dict) else None
     kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
@@ -194,37 +190,30 @@ def measure_rows(found: list[Looked]) -> pd.DataFrame:
             uniform = receptive_field.mean_distance(looked.uniform)
             rows.append((looked.label, "", "", "both", "attention_distance_if_equal", uniform))
     # of type object, so that whole numbers are written as such
-    shown = [(*cells, int(value) if float(value).is_integer() else _short(value)) for *cells, value in rows]
+    shown = [(*cells, int(value) if float(value).is_integer() else float(f"{value:.6g}")) for *cells, value in rows]
     return pd.DataFrame(shown, columns=MEASURE_COLUMNS, dtype=object)
 
 
 def curve_rows(found: list[Looked]) -> pd.DataFrame:
     """What the pictures' lines show: checkpoint, layer, head, curve, at, value."""
-    rows: list[tuple] = []
-
-    def add(*names, at: np.ndarray, values: np.ndarray) -> None:
-        rows.extend((*names, _short(x), _short(y)) for x, y in zip(at, values, strict=True))
-
+    curves = []
     for looked in found:
         for layer, kernel_DHL in enumerate(looked.kernels):
-            for curve, (at, levels) in {
-                "kernel_median_db_by_offset": kernel_measures.time_levels(kernel_DHL),
-                "response_median_db_by_frequency": kernel_measures.frequency_levels(kernel_DHL),
-            }.items():
-                add(looked.label, layer, "", curve, at=at, values=np.median(levels, axis=0))
+            at, levels = kernel_measures.time_levels(kernel_DHL)
+            curves.append((looked.label, layer, "", "kernel_median_db_by_offset", at, np.median(levels, axis=0)))
+            at, levels = kernel_measures.frequency_levels(kernel_DHL)
+            curves.append((looked.label, layer, "", "response_median_db_by_frequency", at, np.median(levels, axis=0)))
         for layer, share_O in looked.fields.items():
-            at, values = kernel_measures.binned(share_O)
-            add(looked.label, layer, "", "influence_by_offset", at=at, values=values)
-        for layer, heads in enumerate(() if looked.attention is None else looked.attention):
-            for head, share_O in enumerate(heads):
-                at, values = kernel_measures.binned(share_O)
-                add(looked.label, layer, head, "attention_by_offset", at=at, values=values)
+            curves.append((looked.label, layer, "", "influence_by_offset", *kernel_measures.binned(share_O)))
+        for layer, head in np.ndindex((0, 0) if looked.attention is None else looked.attention.shape[:2]):
+            shares = kernel_measures.binned(looked.attention[layer, head])
+            curves.append((looked.label, layer, head, "attention_by_offset", *shares))
+    rows = [
+        (*names, float(f"{x:.6g}"), float(f"{y:.6g}"))
+        for *names, at, values in curves
+        for x, y in zip(at, values, strict=True)
+    ]
     return pd.DataFrame(rows, columns=CURVE_COLUMNS)
-
-
-def _short(value: float) -> float:
-    """A number with six digits."""
-    return float(f"{value:.6g}")
 
 
 MEASURE_COLUMNS = ("checkpoint", "layer", "channel", "direction", "measure", "value")
