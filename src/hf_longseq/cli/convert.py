@@ -10,8 +10,6 @@ def run(argv: list[str]) -> None:
     parser = Parser(prog="hf-longseq convert", description="Convert a checkpoint of the official code.")
     parser.add_argument("checkpoint", help=".ckpt of Lightning, state dict of torch.save, or .safetensors file")
     parser.add_argument("--output_dir", required=True, help="new folder for the converted model")
-    parser.add_argument("--arch", choices=("s4", "dlr", "transformer"), help="as a check [seen in the file]")
-    parser.add_argument("--norm_position", choices=("pre", "post"), help="as a check [seen in the file]")
     parser.add_argument("--pooling", choices=("mean", "max", "first", "last"), help="of the classifier [mean]")
     parser.add_argument("--positions", choices=("rotary", "sinusoidal", "none"), help="of a Transformer")
     parser.add_argument("--num_attention_heads", type=int, help="of a Transformer [seen with rotary positions]")

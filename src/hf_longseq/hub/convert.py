@@ -3,8 +3,7 @@
 """Checkpoints of the official code become ours, with the same outputs.
 
 Sizes, norm and norm position, direction and rotary positions follow from the tensors; options say what cannot be
-seen in them, and contradict nothing that can. The parts are sorted by `official_layout.py`, the file is read by
-`tensor_files.py`, the weights of each layer are translated by `official_layers.py`.
+seen in them. `tensor_files.py` reads the file, `official.py` sorts and translates its tensors.
 """
 
 import os
@@ -15,12 +14,10 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
-from transformers.activations import ACT2FN
 
 from hf_longseq import models
-from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
-from hf_longseq.hub.official_layers import blocks, translate_block, translate_norm
-from hf_longseq.hub.official_layout import Official, take_apart
+from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.hub.official import Dense, Official, take_apart, translate_norm
 from hf_longseq.hub.records import CONVERSION
 from hf_longseq.hub.tensor_files import read_tensors
 from hf_longseq.training.run_folder import file_hash, replace_folder, write_json
@@ -33,8 +30,6 @@ class ConversionOptions:
     """What a checkpoint does not say; None means: as it says, or the usual choice.
 
     Args:
-        arch: "s4", "dlr" or "transformer", as a check.
-        norm_position: "pre" or "post", as a check (a final norm means "pre").
         pooling: "mean", "max", "first" or "last"; also says that the decoder classifies.
         positions: "rotary", "sinusoidal" or "none" (Transformer).
         num_attention_heads: known from the rotary frequencies, if there are any.
@@ -47,8 +42,6 @@ class ConversionOptions:
         mask_column: whether the last input of a linear encoder is the mask flag; guessed likewise.
     """
 
-    arch: str | None = None
-    norm_position: str | None = None
     pooling: str | None = None
     positions: str | None = None
     num_attention_heads: int | None = None
@@ -113,33 +106,26 @@ def convert_checkpoint(
 
 def convert_tensors(tensors: dict[str, torch.Tensor], options: ConversionOptions) -> Conversion:
     """Translate the tensors of an official checkpoint."""
-    for name in ("activation", "classifier_activation"):
-        if getattr(options, name) not in (None, *ACT2FN):
-            known = did_you_mean(getattr(options, name), ACT2FN)
-            raise HfLongSeqError(f"--{name} is {getattr(options, name)!r}{known}: use a name of transformers' ACT2FN.")
-    damaged = "the checkpoint is damaged or of another layout, for the shapes of its tensors do not fit together"
-    with explained(damaged, RuntimeError, IndexError):
+    damaged = "the checkpoint is damaged or of another layout, for its tensors do not fit together"
+    with explained(damaged, StrictDataclassError, RuntimeError, LookupError, ValueError, TypeError):
         return _translate(take_apart(tensors), options)
 
 
 def _translate(official: Official, options: ConversionOptions) -> Conversion:
-    parts = blocks(official.layers)
-    arch = {"s4": "s4", "s4d": "s4", "dlr": "dlr", "attention": "transformer"}[parts[0].mixer.kind]
-    _agree("arch", arch, options)
-    width = parts[0].hidden_size
+    first = official.blocks[0]
+    arch = {"s4d": "s4", "attention": "transformer"}.get(first.mixer.kind, first.mixer.kind)
+    width = first.hidden_size
     conversion = Conversion(None, {}, "Model")
-    fields: dict[str, Any] = {"hidden_size": width, "num_hidden_layers": len(parts), **parts[0].fields(options)}
-    if official.final_norm:
-        translated, norm_fields = translate_norm(official.final_norm, width, "model.norm")
-        conversion.tensors |= {f"model.norm.{name}": x for name, x in translated.items()}
+    fields = {"hidden_size": width, "num_hidden_layers": len(official.blocks), **first.fields(options)}
     fields["norm_position"] = "pre" if official.final_norm else "post"
-    _agree("norm_position", fields["norm_position"], options)
-    for index, part in enumerate(parts):
-        translated, norm_fields = translate_block(part, parts[0], index)
+    if official.final_norm:
+        conversion.tensors |= translate_norm(official.final_norm, width, "model.norm")[0]
+    for index, block in enumerate(official.blocks):
+        translated, norm_fields = block.translate()
         conversion.tensors |= {f"model.layers.{index}.{name}": x for name, x in translated.items()}
     fields |= norm_fields
     if arch == "transformer":
-        fields["position_embedding"] = _positions(official, parts[0].rotary, width, options, conversion)
+        fields["position_embedding"] = _positions(official, first.rotary, width, options, conversion)
     elif official.positions is not None or options.positions not in (None, "none"):
         raise HfLongSeqError(
             f"the checkpoint is of architecture {arch!r} with positions, which only our Transformer has: convert a "
@@ -147,18 +133,8 @@ def _translate(official: Official, options: ConversionOptions) -> Conversion:
         )
     fields |= _heads_and_input(official, fields, options, conversion)
     config_class, _ = models.ARCHITECTURES[arch]
-    with explained("the checkpoint's sizes do not fit together", StrictDataclassError, ValueError, TypeError):
-        conversion.config = config_class(**fields)
+    conversion.config = config_class(**fields)
     return conversion
-
-
-def _agree(name: str, seen: str, options: ConversionOptions) -> None:
-    """Raise if an option says something else than the tensors."""
-    if getattr(options, name) not in (None, seen):
-        raise HfLongSeqError(
-            f"the tensors of the checkpoint say that its {name} is {seen!r}, but --{name} is "
-            f"{getattr(options, name)!r}: leave it out."
-        )
 
 
 def build(conversion: Conversion) -> nn.Module:
@@ -171,7 +147,7 @@ def build(conversion: Conversion) -> nn.Module:
     heads = [conversion.head]
     if any(name.startswith("classifier.") for name in tensors):
         heads.append("ForSequenceClassification")
-    with explained("the checkpoint's sizes do not fit together", ValueError):
+    with explained("no model has the sizes of the checkpoint", ValueError, KeyError):
         built = [getattr(models, prefix + head)(config).eval() for head in dict.fromkeys(heads)]
     wanted = {name: place.shape for model in built for name, place in model.state_dict().items()}
     for name in sorted(wanted.keys() ^ tensors.keys()):
@@ -201,8 +177,10 @@ def _positions(official: Official, rotary: bool, width: int, options: Conversion
                 "sinusoidal or rotary ones: it cannot be converted."
             )
     seen = "rotary" if rotary else "sinusoidal" if official.positions is not None else None
-    if seen:
-        _agree("positions", seen, options)
+    if seen and options.positions not in (None, seen):
+        raise HfLongSeqError(
+            f"the checkpoint has {seen} positions, but --positions is {options.positions!r}: leave it out."
+        )
     if seen or options.positions:
         return seen or options.positions
     conversion.assumptions.append("no positions (--positions rotary or sinusoidal, if it had them)")
@@ -213,13 +191,8 @@ def _heads_and_input(official: Official, fields: dict, options: ConversionOption
     """Fields of the input and of the heads; adds their tensors."""
     weight, bias = official.embedding
     tokens = bias is None and weight.shape[1] == fields["hidden_size"]
-    if not tokens and weight.shape[0] != fields["hidden_size"]:
-        raise HfLongSeqError(
-            f"the checkpoint's encoder has shape {tuple(weight.shape)} and its layers have {fields['hidden_size']} "
-            "channels: it is damaged or of another layout."
-        )
     roles = {name: _role(name, dense, official, tokens, fields, options) for name, dense in official.heads.items()}
-    if options.head and len(roles) == 1:
+    if options.head and [len(dense) for dense in official.heads.values()] == [1]:
         roles = {name: options.head for name in roles}
     if sorted(roles.values()) not in ([], ["classification"], ["denoising"], ["classification", "denoising"]):
         raise HfLongSeqError(f"the checkpoint has the decoders {', '.join(roles)}: keep one, or one of each kind.")
@@ -228,14 +201,10 @@ def _heads_and_input(official: Official, fields: dict, options: ConversionOption
         conversion.assumptions += [f"the decoder is for {roles[name]} (--head)" for name in guessed]
     by_role = {role: official.heads[name] for name, role in roles.items()}
     denoising, classifier = by_role.get("denoising"), by_role.get("classification")
-    if options.head == "classification" and classifier is None:
-        raise HfLongSeqError("the checkpoint has no decoder, so --head classification fits nothing: leave it out.")
     if denoising is None and options.head == "denoising" and not roles and tokens:
-        denoising = _identity_head(len(weight), fields["hidden_size"])
-    if denoising is not None and len(denoising) != 1:
-        raise HfLongSeqError(
-            "the checkpoint's decoder has two layers, a denoising head has one: --head classification."
-        )
+        denoising = by_role["denoising"] = _identity_head(len(weight), fields["hidden_size"])
+    if options.head and options.head not in by_role:
+        raise HfLongSeqError(f"the checkpoint has no decoder for {options.head}: leave out --head.")
 
     found: dict[str, Any] = {} if options.pooling is None else {"pooling": options.pooling}
     if classifier is not None:
@@ -245,12 +214,12 @@ def _heads_and_input(official: Official, fields: dict, options: ConversionOption
         return found | _values(weight, bias, denoising, not fields["bidirectional"], options, conversion)
     conversion.tensors["model.embed_tokens.weight"] = weight
     if denoising is not None:
-        _add_denoising(denoising, "lm_head", {len(weight)}, conversion)
+        _add_denoising(denoising, "lm_head", conversion)
         conversion.head = "ForMaskedLM" if fields["bidirectional"] else "ForCausalLM"
     return found | {"input_type": "tokens", "vocab_size": len(weight)}
 
 
-def _identity_head(vocab_size: int, width: int) -> list:
+def _identity_head(vocab_size: int, width: int) -> Dense:
     """The read-out of the official code where its decoder came out empty, as in its language models of text: the
     first channels of the final hidden state are the scores of the vocabulary."""
     if vocab_size > width:
@@ -275,23 +244,18 @@ def _values(weight, bias, denoising, causal: bool, options: ConversionOptions, c
     objective = "causal" if causal and not mask_column else "masked"
     found = {"input_type": "values", "num_channels": channels, "pretraining_objective": objective}
     if denoising is not None:
-        _add_denoising(denoising, "reconstruction_head", _restoring(channels), conversion)
+        _add_denoising(denoising, "reconstruction_head", conversion)
         conversion.head = "ForPreTraining"
         found["num_levels"] = None if len(denoising[0][0]) == channels else GREY_LEVELS
     return found
 
 
-def _add_denoising(denoising: list, name: str, fitting: set[int], conversion: Conversion) -> None:
+def _add_denoising(denoising: Dense, name: str, conversion: Conversion) -> None:
     weight, bias = denoising[0]
-    if len(weight) not in fitting:
-        raise HfLongSeqError(
-            f"the checkpoint's decoder has {len(weight)} outputs, which restore no input of this model "
-            f"({' or '.join(map(str, sorted(fitting)))} would): give --head classification."
-        )
     conversion.tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
 
 
-def _classifier(dense: list, pair: bool, options: ConversionOptions, conversion: Conversion) -> dict:
+def _classifier(dense: Dense, pair: bool, options: ConversionOptions, conversion: Conversion) -> dict:
     if options.pooling is None:
         conversion.assumptions.append("the classifier pools by the mean (--pooling)")
     found = {"pooling": options.pooling or "mean", "num_labels": len(dense[-1][0]), "pair_classification": pair}
@@ -305,7 +269,7 @@ def _classifier(dense: list, pair: bool, options: ConversionOptions, conversion:
     return found
 
 
-def _role(name: str, dense: list, official: Official, tokens: bool, fields: dict, options: ConversionOptions) -> str:
+def _role(name: str, dense: Dense, official: Official, tokens: bool, fields: dict, options: ConversionOptions) -> str:
     """Whether a decoder restores inputs or classifies, by its name or its number of outputs."""
     if official.pair or len(dense) == 2 or name.endswith("cls"):
         return "classification"
