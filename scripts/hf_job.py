@@ -22,14 +22,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from huggingface_hub import HfApi
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.repository import Repository, check_name, said_in_one_sentence, sign_in
+from hf_longseq.hub.repository import WHOLE, Repository, said_in_one_sentence
 
 COMMANDS = ("pretrain", "finetune", "spt", "compare")
 JOB, RECIPE = "job.json", "recipe.yaml"
@@ -53,7 +52,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", metavar="-- COMMAND", help=f"one of {', '.join(COMMANDS)}, and options")
     options = parser.parse_args(argv)
     try:
-        check_name(options.repo_id)
         return work(options.repo_id, Path("work")) if options.in_job else submit(options)
     except HfLongSeqError as error:
         print(f"hf_job: {error}", file=sys.stderr)
@@ -81,9 +79,8 @@ def job_of(words: list[str]) -> dict[str, str | list[str]]:
 def submit(options: argparse.Namespace) -> int:
     """Say the price, note the command in the repository, and start the job."""
     job = job_of(options.words)
-    api = HfApi()
-    owner = sign_in(api)
-    repo_id = options.repo_id if "/" in options.repo_id else f"{owner}/{options.repo_id}"
+    place = Repository.of(options.repo_id, private=True)
+    api, repo_id = place.api, place.name
     print(price(api, options.flavor, options.timeout))
     command = ["hf", "jobs", "uv", "run", "--flavor", options.flavor, "--timeout", options.timeout, "--detach"]
     command += ["--secrets", "HF_TOKEN", "--with", options.package]
@@ -91,9 +88,9 @@ def submit(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(f"not started: {shlex.join(command)}")
         return 0
-    with said_in_one_sentence(repo_id, api):
-        url = Repository(api, repo_id).make(private=True)
-        note_job(api, repo_id, job)
+    with said_in_one_sentence(f"{repo_id} took no job"):
+        url = place.make()
+        note_job(place, job)
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
@@ -111,7 +108,7 @@ def price(api: HfApi, flavor: str, timeout: str) -> str:
     if not given:
         raise HfLongSeqError(f"timeout is {timeout!r}: give a number with s, m, h or d, as 4h.")
     minutes = float(given[1]) * UNITS[given[2] or "s"]
-    with said_in_one_sentence("the list of machines", api):
+    with said_in_one_sentence("there is no list of machines"):
         machines = {machine.name: machine for machine in api.list_jobs_hardware()}
     if flavor not in machines:
         raise HfLongSeqError(f"flavor {flavor!r} is no machine of {api.endpoint}: use one of {', '.join(machines)}.")
@@ -122,27 +119,24 @@ def price(api: HfApi, flavor: str, timeout: str) -> str:
     )
 
 
-def note_job(api: HfApi, repo_id: str, job: dict) -> None:
+def note_job(place: Repository, job: dict) -> None:
     """Write the job into a new repository; raise if it holds anything but the same job's state."""
-    content = json.dumps(job, indent=2).encode()
-    present = Repository(api, repo_id).files()
+    content, present, repo_id = json.dumps(job, indent=2).encode(), place.files(), place.name
     if JOB in present:
-        with tempfile.TemporaryDirectory() as scratch:
-            path = api.hf_hub_download(repo_id, JOB, local_dir=scratch)
-            held = Path(path).read_bytes()
+        held = place.download(JOB).read_bytes()
         if held != content:
             said = shlex.join(json.loads(held)["command"])
             raise HfLongSeqError(f"{repo_id} holds the job `{said}`: give that command, or another --repo_id.")
     elif set(present) - {".gitattributes"}:
         raise HfLongSeqError(f"{repo_id} holds files that no job wrote: choose another --repo_id.")
     # also where it is there already: whoever may not write learns it now, and not after hours on the GPU
-    api.upload_file(path_or_fileobj=content, path_in_repo=JOB, repo_id=repo_id, commit_message="Start a job")
+    place.api.upload_file(path_or_fileobj=content, path_in_repo=JOB, repo_id=repo_id, commit_message="Start a job")
 
 
 def work(repo_id: str, folder: Path) -> int:
     """In the job: go on from what the repository holds, and keep it up to date; returns the exit code."""
     api = HfApi()
-    with said_in_one_sentence(repo_id, api):
+    with said_in_one_sentence(f"{repo_id} is as it was"):
         api.snapshot_download(repo_id, local_dir=folder)
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
     words, place = job["command"], folder / "run"
@@ -188,7 +182,7 @@ def keep_up(api: HfApi, repo_id: str, folder: Path, process: subprocess.Popen) -
 
 def save(api: HfApi, repo_id: str, folder: Path, message: str) -> None:
     """Make the repository hold what the folder holds, in one commit; checkpoints that are gone here go there."""
-    with said_in_one_sentence(repo_id, api):
+    with said_in_one_sentence(f"{repo_id} {WHOLE}"):
         api.upload_folder(
             repo_id=repo_id, folder_path=folder, commit_message=message, ignore_patterns=ASIDE,
             delete_patterns="*/checkpoints/*",

@@ -215,9 +215,7 @@ def test_only_safetensors_are_opened(run, tmp_path, capsys, command):
 )
 def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, undrawn, file, entries):
     change(run / file, **entries)
-    with pytest.raises(
-        HfLongSeqError, match=r"the records of .*/run do not fit together \((Type|Value|Attribute|Undefined)Error"
-    ):
+    with pytest.raises(HfLongSeqError, match=r"the records of .*/run do not fit together \("):
         build_folder(read_run(run), tmp_path / "built", "org/name", "mit")
 
 
@@ -227,7 +225,7 @@ def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, undrawn, file
         ("metrics.json", [], "do not fit together"),
         ("resolved.yaml", {"run": {"phase": "finetune"}}, "do not fit together"),
         ("../results.json", {"task": "spoken-tones"}, "has no metric, greater_is_better"),
-        ("config.json", [], "holds a model of type None"),
+        ("config.json", [], "holds no model"),
         ("config.json", {"architectures": ["S4ForSequenceClassification"], "model_type": []}, "a model of type"),
     ],
 )

@@ -14,7 +14,7 @@ from hf_longseq.hub.records import read_run
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished run on own data, `own.jsonl` beside it, which the last test takes away."""
+    """A finished run on own data, `own.jsonl` beside it."""
     folder = tmp_path_factory.mktemp("spans")
     rows = [{"text": f"secret {chr(97 + i)} 12 end", "spans": "O*9 number*2 O*4"} for i in range(24)]
     (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -31,11 +31,10 @@ def built(run):
     return run.parent / "built"
 
 
-def test_it_has_scores_and_a_picture_of_spans(built):
+def test_it_has_scores(built):
     card = ModelCard.load(built / "README.md")
     assert card.data.pipeline_tag == "token-classification"
     assert {"token_f1", "span_f1", "mcc"} <= {result.metric_type for result in card.data.eval_results}
-    assert "(spans.png)" in card.text and (built / "spans.png").stat().st_size > 1000
     published = b"".join(path.read_bytes() for path in built.iterdir() if path.suffix in (".md", ".json", ".yaml"))
     assert b"secret" not in published and not (built / "spans.html").exists()
 
@@ -46,9 +45,3 @@ def test_its_code_runs(built, tmp_path):
     shown = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     local = [code.replace('"org/spans"', repr(str(built))) for code in shown]
     answer(run_fresh("\n".join(code for code in local if "hf_longseq" not in code), tmp_path, hide_package=True))
-
-
-def test_without_the_data_there_is_no_picture_of_spans(run, tmp_path):
-    (run.parent / "own.jsonl").unlink()
-    build_folder(read_run(run), tmp_path / "built", "org/spans", "mit")
-    assert not (tmp_path / "built" / "spans.png").exists()

@@ -25,9 +25,9 @@ from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.comparison.write import write_report
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import markdown
-from hf_longseq.hub.publish import Destination, Publication, publish
+from hf_longseq.hub.publish import publish
 from hf_longseq.hub.records import fit_together, without_paths
-from hf_longseq.hub.repository import add_to_collection, check_name, said_in_one_sentence
+from hf_longseq.hub.repository import WHOLE, Publication, Repository, add_to_collection, said_in_one_sentence
 from hf_longseq.training import run_folder
 
 
@@ -66,14 +66,12 @@ def publish_comparison(
         return None if output_dir is None else Path(output_dir) / name
 
     options: dict[str, Any] = {"private": private, "dry_run": dry_run}
-    there = Destination.of(repo_id, token, output_dir=place("page"), kind="dataset", **options)
+    there = Repository.of(repo_id, token, output_dir=place("page"), kind="dataset", **options)
     api, page = there.api, there.name
     with fit_together(folder):
         arms = _arms(results, scores, page)
-        for name in arms:
-            check_name(name)
         if not dry_run:
-            with said_in_one_sentence(page, api):
+            with said_in_one_sentence(f"{page} {WHOLE}"):
                 held = there.files() if api.repo_exists(page, repo_type="dataset") else []
             if set(held) - {".gitattributes"} and not {RESULTS, "README.md"} <= set(held):
                 raise HfLongSeqError(f"{page} holds files that are of no comparison: choose another repo_id.")
@@ -86,8 +84,7 @@ def publish_comparison(
             _build_page(folder, results, arms, built, license)
             done.append(there.take(built, "Publish a comparison", "", stale=("figures/*",)))
         if not dry_run:
-            state = f"was not completed; {done[-1].url} is published"
-            with said_in_one_sentence(f"the collection {collection!r}", api, state):
+            with said_in_one_sentence(f"the collection {collection!r} was not completed; {done[-1].url} is published"):
                 add_to_collection(api, collection, page, private, "dataset", "The table and the figures")
                 for name, (_, note) in arms.items():
                     add_to_collection(api, collection, name, private, note=note)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
+from transformers import PreTrainedModel
 
 from hf_longseq.comparison.results import RUNS
 from hf_longseq.data.own_data import TAKEN_OUT
 from hf_longseq.data.task import TASKS, load_task
-from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import render
 from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.snippets import Snippets
@@ -48,21 +48,20 @@ def head_of(config) -> str:
 
 def render_card(
     run: Run | Converted,
-    config,
+    model: PreTrainedModel,
     repo_id: str,
     license: str,
     pictures: list[str],
     code: Snippets,
     printed: str = "",
     label: str | None = None,
-    num_parameters: int = 0,
 ) -> ModelCard:
-    """Render the card, without results for weights that were trained elsewhere; the Hub's parser must read it back.
+    """Render the card, without results for weights that were trained elsewhere.
 
     `pictures` are names of files in the folder. `printed` is what the code prints for a real example, and `label` that
-    example's. A run has recorded its `num_parameters`, a converted model has not.
+    example's.
     """
-    conversion = run if isinstance(run, Converted) else None
+    conversion, config = run if isinstance(run, Converted) else None, model.config
     arch = config.model_type.removeprefix("longseq_") if conversion else run.settings["model"]["arch"]
     kind = "converted" if conversion else "self-pretraining"
     data = ModelCardData(
@@ -87,14 +86,9 @@ def render_card(
         printed=printed,
         label=label,
         conversion=conversion and {"command": conversion.command, "assumptions": [], **conversion.record},
-        num_parameters=num_parameters if conversion else run.metrics.get("num_parameters", 0),
+        num_parameters=model.num_parameters(),
         **({} if conversion else run_fields(run, head_of(config))),
     )
-    again = ModelCard(text).data
-    if again.eval_results != data.eval_results or again.license != license or again.library_name != "transformers":
-        raise HfLongSeqError(
-            f"the metadata of {repo_id}'s card do not survive the Hub's parser: check the run's metrics."
-        )
     return ModelCard(text)
 
 
@@ -171,7 +165,6 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
         "pretraining": own if run.phase == "pretrain" else run.pretraining and run.pretraining["pretrain"],
         "scores": {name: shown(value, name) for name, value in run.scores.items()},
         "comparison": comparable_rows(run),
-        "scarcity": label_scarcity(run),
         "data": describe_data(run),
         "commands": commands(run),
         "recipe": {name: own[name] for name in SETTINGS if own.get(name) is not None and name != unused},
@@ -224,17 +217,6 @@ def spread(row: dict[str, Any], metric: str | None) -> str:
     if metric in PERCENT:
         return f"{100 * row['mean']:.1f} ± {100 * (row['std'] or 0):.1f} %"
     return f"{row['mean']:.4g} ± {row['std'] or 0:.2g}"
-
-
-def label_scarcity(run: Run) -> dict[str, Any] | None:
-    """Test metric of this run's architecture over numbers of labelled examples; None if only one was tried."""
-    rows = [row for row in run.comparison if row["architecture"] == run.compared_as]
-    counts = sorted({row["labels"] for row in rows})
-    if len(counts) < 2:
-        return None
-    arms = list(dict.fromkeys(row["arm"] for row in rows))
-    cells = {(row["labels"], row["arm"]): spread(row, run.compared_by) for row in rows}
-    return {"arms": arms, "rows": [(count, [cells.get((count, arm), "-") for arm in arms]) for count in counts]}
 
 
 def describe_data(run: Run) -> dict[str, Any]:

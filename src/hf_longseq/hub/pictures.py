@@ -1,18 +1,15 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures for a model card: the learning curve, the kernels that recurrent layers learned, and labelled spans."""
+"""Pictures for a model card: the learning curve, and the kernels that recurrent layers learned."""
 
 from pathlib import Path
 
 import torch
 
-from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.records import Run
-from hf_longseq.training.inference import predict
 
-CURVE, KERNELS, SPANS = "learning_curve.png", "kernels.png", "spans.png"
+CURVE, KERNELS = "learning_curve.png", "kernels.png"
 CHANNELS, LAGS = 4, 256
-EXAMPLES = 6
 
 
 def draw(run: Run | None, model, folder: Path) -> list[str]:
@@ -25,11 +22,7 @@ def draw(run: Run | None, model, folder: Path) -> list[str]:
     matplotlib.rcParams["text.parse_math"] = False  # a metric may have any name
     from matplotlib import pyplot
 
-    figures = {
-        CURVE: run and _learning_curve(pyplot, run),
-        SPANS: run and _spans(pyplot, run, model),
-        KERNELS: _kernels(pyplot, model),
-    }
+    figures = {CURVE: run and _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}
     drawn = [name for name, figure in figures.items() if figure is not None]
     for name in drawn:
         # no date and no version in the file: the same run gives the same picture
@@ -79,37 +72,3 @@ def _kernels(pyplot, model):
         axis.set_xlabel("lag", fontsize=8)
         axis.tick_params(labelsize=7)
     return figure
-
-
-def _spans(pyplot, run: Run, model):
-    """Bands for the true and the predicted spans of some test examples, without their content."""
-    if not type(model).__name__.endswith("ForTokenClassification"):
-        return None
-    try:
-        answers = predict(run.folder, split="test", limit=EXAMPLES)
-    except (HfLongSeqError, OSError):  # the data are no longer where the run found them
-        return None
-    names = list(dict.fromkeys(span["label"] for one in answers for spans in _both(one) for span in spans))
-    if not names:
-        return None
-    figure, axes = pyplot.subplots(
-        len(answers), figsize=(7, 0.45 * len(answers) + 0.8), squeeze=False, layout="constrained"
-    )
-    colours = pyplot.get_cmap("tab10")
-    for axis, answer in zip(axes[:, 0], answers, strict=True):
-        for place, spans in zip((1, 0), _both(answer), strict=True):
-            for span in spans:
-                width, colour = span["end"] - span["start"], colours(names.index(span["label"]) % 10)
-                axis.broken_barh([(span["start"], width)], (place, 0.9), color=colour)
-        axis.set_yticks([1.45, 0.45], ["truth", "model"], fontsize=6)
-        axis.tick_params(axis="x", labelsize=6)
-        axis.set_xlim(left=0)
-        axis.set_ylim(0, 2)
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colours(index % 10)) for index in range(len(names))]
-    figure.legend(handles, names, frameon=False, fontsize=7, loc="outside upper center", ncols=min(len(names), 5))
-    return figure
-
-
-def _both(answer: dict) -> tuple[list[dict], list[dict]]:
-    """True and predicted spans of an answer; none of a regression."""
-    return (answer["label"], answer["spans"]) if "spans" in answer else ([], [])

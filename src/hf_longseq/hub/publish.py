@@ -9,55 +9,25 @@ a whole model or none, and publishing again changes what has changed.
 
 import functools
 import os
-import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, get_token, snapshot_download
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from hf_longseq import models
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.hub import pictures, records
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import eval_results_file, head_of, render_card
-from hf_longseq.hub.model_files import save_model, save_processor
+from hf_longseq.hub.model_files import DAMAGED, save_model, save_processor
 from hf_longseq.hub.records import Converted, Run
-from hf_longseq.hub.repository import (
-    CODE,
-    CODE_AND_WEIGHTS,
-    Repository,
-    add_to_collection,
-    check_name,
-    said_in_one_sentence,
-    sign_in,
-)
+from hf_longseq.hub.repository import Publication, Repository, add_to_collection, said_in_one_sentence
 from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
 from hf_longseq.training.untrusted import open_model
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What was published, or would be: no url and commit after a dry run; `usage` is Python that loads it."""
-
-    repo_id: str
-    url: str | None
-    commit: str | None
-    files: tuple[str, ...]
-    usage: str
-
-    def __str__(self) -> str:
-        if self.url is None:
-            done = f"checked, and not uploaded: {self.repo_id} would hold {', '.join(self.files)}"
-        else:
-            done = f"published: {self.url} at commit {self.commit}"
-        return f"{done}\n{self.usage}"
 
 
 def publish(
@@ -90,94 +60,29 @@ def publish(
     """
     with records.fit_together(Path(run)):
         finished = records.read_converted(run) or records.read_run(run)
-    place = Destination.of(repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir)
+    place = Repository.of(repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / repo_id.split("/")[-1]
         source, code = build_folder(finished, folder, place.name, license)
         check_folder(folder, source, place.name, code.here(place.name, folder))
         what = "converted" if isinstance(finished, Converted) else finished.settings["data"]["task"]
         usage = _usage(place.name, head_of(source.config), revision)
-        refuse = functools.partial(place.refuse_other_architecture, source.config.model_type)
+        refuse = functools.partial(_refuse_other_architecture, place, source.config.model_type)
         done = place.take(folder, f"Publish {what} model", usage, refuse)
     if collection is not None and not dry_run:
-        state = f"was not made; {done.url} is published"
-        with said_in_one_sentence(f"the collection {collection!r}", place.api, state):
+        with said_in_one_sentence(f"the collection {collection!r} was not made; {done.url} is published"):
             add_to_collection(place.api, collection, place.name, private)
     return done
 
 
-@dataclass(kw_only=True)
-class Destination(Repository):
-    """A repository, and what is asked of it; the fields are those of `publish`."""
-
-    private: bool
-    dry_run: bool
-    output_dir: str | os.PathLike | None
-
-    @classmethod
-    def of(cls, repo_id: str, token: str | None, **options: Any) -> "Destination":
-        """Raise for a name, token or `output_dir` that will not do, before anything is built."""
-        check_name(repo_id)
-        kept = options["output_dir"] and Path(options["output_dir"])
-        if kept and (kept.is_file() or (kept.is_dir() and any(kept.iterdir()) and not (kept / "README.md").is_file())):
-            raise HfLongSeqError(f"output_dir {kept} holds files that no build made: choose a new folder.")
-        api = HfApi(token=token)
-        owner = None if options["dry_run"] else sign_in(api)
-        return cls(api, repo_id if "/" in repo_id or owner is None else f"{owner}/{repo_id}", **options)
-
-    def take(
-        self,
-        folder: Path,
-        message: str,
-        usage: str,
-        refuse: Callable[[list[str]], None] = lambda present: None,
-        stale: Sequence[str] = CODE_AND_WEIGHTS,
-    ) -> Publication:
-        """Commit a built folder in one piece, unless it holds secrets or `refuse` raises for the files there."""
-        records.refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
-        files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
-        if self.output_dir is not None:
-            run_folder.replace_folder(self.output_dir, lambda new: shutil.copytree(folder, new, dirs_exist_ok=True))
-        if self.dry_run:
-            return Publication(self.name, None, None, files, usage)
-        with said_in_one_sentence(self.name, self.api):
-            url = self.make(self.private)
-            if self.revision is not None:
-                self.make_branch()
-            refuse(self.files())
-            commit = self.upload(folder, message, stale)
-        return Publication(self.name, url, commit, files, usage)
-
-
-def refresh_code(
-    repo_id: str, *, revision: str | None = None, dry_run: bool = False, token: str | None = None
-) -> Publication:
-    """Replace the model code of a published repository by that of this package, after checking that it still opens.
-
-    The arguments are those of `publish`; with `dry_run` it is only checked.
-    """
-    place = Destination.of(repo_id, token, private=False, revision=revision, dry_run=False, output_dir=None)
-    full_name = place.name
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "repository"
-        with said_in_one_sentence(full_name, place.api):
-            snapshot_download(
-                full_name,
-                revision=revision,
-                local_dir=folder,
-                token=token,
-                allow_patterns=["*.json", "*.safetensors"],
-                ignore_patterns=["*/*"],
-            )
-        source, fresh = _open(folder, full_name), Path(scratch) / "fresh"
-        save_model(source, fresh)
-        save_processor(folder, fresh)
-        check_folder(fresh, source, full_name)
-        for path in fresh.iterdir():
-            if path.suffix != ".py" and path.name != "config.json":
-                path.unlink()
-        usage = _usage(full_name, head_of(source.config), revision)
-        return replace(place, dry_run=dry_run).take(fresh, "Refresh the model code", usage, stale=CODE)
+def _refuse_other_architecture(place: Repository, model_type: str, present: list[str]) -> None:
+    """Raise if a repository holds a model of another architecture, whose users would be surprised."""
+    held = run_folder.read_json(place.download("config.json")).get("model_type") if "config.json" in present else None
+    if held not in (None, model_type):
+        raise HfLongSeqError(
+            f"{place.name} holds a {held} model, but the run is a {model_type} model: choose another repo_id, or a "
+            "--revision of its own."
+        )
 
 
 def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str) -> tuple[Any, Snippets]:
@@ -186,31 +91,26 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     Every file is written anew from what this package knows of it.
     """
     folder.mkdir(parents=True)
-    source = _open(run.folder, str(run.folder))
+    source = _open(run.folder)
     head = head_of(source.config)
-    if isinstance(run, Converted):
-        # a converted file may hold the tensors of a second head
-        weights = run.folder / SAFE_WEIGHTS_NAME
-        save_model(source, folder, load_file(weights) if weights.is_file() else None)
-    else:
-        save_model(source, folder)
+    converted, label, answer = isinstance(run, Converted), None, ""
+    weights = run.folder / SAFE_WEIGHTS_NAME
+    # a converted file may hold the tensors of a second head
+    save_model(source, folder, load_file(weights) if converted and weights.is_file() else None)
     save_processor(run.folder, folder)
     with records.fit_together(run.folder):
-        if isinstance(run, Converted):
+        if converted:
             run_folder.write_json(folder / records.CONVERSION, run.record)
             has_classifier = run.record.get("classifier") is True
             code = snippets(source.config, head, repo_id, folder, classifier=has_classifier)
-            drawn = pictures.draw(None, source, folder)
-            size = source.num_parameters()
-            card = render_card(run, source.config, repo_id, license, drawn, code, num_parameters=size)
         else:
-            task, given = run.settings["data"]["task"], run.settings["data"]
-            example, label = real_example(task, given, folder)
+            task = run.settings["data"]["task"]
+            example, label = real_example(task, run.settings["data"], folder)
             code = snippets(source.config, head, repo_id, folder, task, example)
             answer = printed(code, repo_id, folder) if code.pipeline and example else ""
             _write_records(run, folder)
-            drawn = pictures.draw(run, source, folder)
-            card = render_card(run, source.config, repo_id, license, drawn, code, answer, label)
+        drawn = pictures.draw(None if converted else run, source, folder)
+        card = render_card(run, source, repo_id, license, drawn, code, answer, label)
     run_folder.write_whole(folder / "README.md", str(card))
     for path in folder.rglob("*"):
         path.chmod(0o644 if path.is_file() else 0o755)  # safetensors come out readable by their owner alone
@@ -228,19 +128,17 @@ def _write_records(run: Run, folder: Path) -> None:
         run_folder.write_yaml(folder / name, content)
 
 
-def _open(folder: Path, name: str):
+def _open(folder: Path) -> PreTrainedModel:
     """The model of a folder under the head it was saved with, by this package's code."""
-    held = run_folder.read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    held = held if isinstance(held, dict) else {}
-    own = [config_class for config_class, _ in models.ARCHITECTURES.values()]
-    known = [config_class.model_type for config_class in (*own, models.AdapterConfig)]
-    named = held.get("architectures")
-    saved = getattr(models, str(named[0]), None) if isinstance(named, list) and named else None
+    with explained(f"{folder} holds no model", *DAMAGED, remedy="give another run"):
+        held = run_folder.read_json(folder / "config.json")
+        saved = getattr(models, str(held["architectures"][0]), None)
+    own = [config_class.model_type for config_class, _ in models.ARCHITECTURES.values()]
     ours = isinstance(saved, type) and issubclass(saved, PreTrainedModel)
-    if not ours or held.get("model_type") not in known:
+    if not ours or held.get("model_type") not in [*own, models.AdapterConfig.model_type]:
         raise HfLongSeqError(
-            f"{name} holds a model of type {held.get('model_type')!r}, which is none of this package's architectures: "
-            "give another run or repository, or use push_to_hub of the model itself."
+            f"{folder} holds a model of type {held.get('model_type')!r}, which is none of this package's "
+            "architectures: give another run, or use push_to_hub of the model itself."
         )
     return open_model(saved, folder, dtype="float32")
 

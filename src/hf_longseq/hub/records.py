@@ -6,8 +6,7 @@ machine it was made on."""
 import os
 import re
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -18,7 +17,7 @@ from hf_longseq.comparison.execute import BEST
 from hf_longseq.comparison.results import PLAN, RESULTS, RUNS
 from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.escaping import cleaned
 from hf_longseq.training import run_folder
 
@@ -130,29 +129,19 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
     if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None
     run_folder.refuse_links(folder)
-    try:
+    damaged = f"{folder / CONVERSION} is damaged"
+    with explained(damaged, ValueError, KeyError, TypeError, remedy="convert the checkpoint again"):
         record = _public(run_folder.read_json(folder / CONVERSION))
-        damaged = not all(isinstance(record[name], str) for name in ("source", "sha256"))
-    except (ValueError, KeyError, TypeError):
-        damaged = True
-    if damaged:
-        raise HfLongSeqError(f"{folder / CONVERSION} is damaged: convert the checkpoint again.")
-    return Converted(folder, record)
+        if not all(isinstance(record[name], str) for name in ("source", "sha256")):
+            raise TypeError("no source")
+        return Converted(folder, record)
 
 
-@contextmanager
-def fit_together(folder: Path) -> Iterator[None]:
+def fit_together(folder: Path) -> AbstractContextManager[None]:
     """Say which folder it is whose records lack something, or hold words where a number belongs."""
-    try:
-        yield
-    except HfLongSeqError:
-        raise
-    except (TypeError, ValueError, LookupError, AttributeError, TemplateError) as error:
-        reason = " ".join(str(error).split())
-        raise HfLongSeqError(
-            f"the records of {folder} do not fit together ({type(error).__name__}: {reason}): restore them, or repeat "
-            "the command that made it."
-        ) from error
+    kinds = (TypeError, ValueError, LookupError, AttributeError, TemplateError)
+    remedy = "restore them, or repeat the command that made it"
+    return explained(f"the records of {folder} do not fit together", *kinds, remedy=remedy)
 
 
 def _record(folder: Path, name: str) -> Any:
