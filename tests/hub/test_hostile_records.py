@@ -207,7 +207,6 @@ def test_only_safetensors_are_opened(run, tmp_path, capsys, command):
     "file, entries",
     [
         ("metrics.json", {"test": {"accuracy": "high"}}),
-        ("metrics.json", {"num_parameters": "many"}),
         ("metrics.json", {"steps": "two"}),
         ("data.json", {"splits": {"test": 3}}),
         ("data.json", {"source": 7}),
