@@ -1,7 +1,7 @@
 """Toy checkpoints for the tests of the demo app: every kind of input and of answer."""
 
 import hf_longseq
-from hf_longseq.data.tokenizers import byte_tokenizer
+from hf_longseq.data.processors import byte_tokenizer
 from toy_models import make_model
 
 IMAGE = dict(input_type="values", bidirectional=True)

@@ -13,8 +13,8 @@ from hf_longseq.data.collators import (
     MaskEpochCallback,
     in_direction,
 )
+from hf_longseq.data.processors import byte_tokenizer
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.data.tokenizers import byte_tokenizer
 
 MASK, PAD, VOCAB = 1, 0, 20
 
@@ -199,11 +199,6 @@ class TestWhenMasksRepeat:
         )
         assert torch.equal(padded["labels"][0, :60], alone["labels"][0])
 
-    def test_example_id_takes_the_place_of_content(self):
-        same = [{"input_ids": [5] * 64, "example_id": name} for name in ("a", "b")]
-        labels = masked_tokens(deterministic=True)(same)["labels"]
-        assert not torch.equal(labels[0], labels[1])
-
     def test_masks_are_fresh_at_each_call_by_default(self):
         collator = masked_tokens()
         assert not torch.equal(collator(self.rows)["labels"], collator(self.rows)["labels"])
@@ -246,12 +241,6 @@ class TestWhenMasksRepeat:
             collator.set_epoch(epoch)
             seen += [batch["labels"] for batch in loader]
         assert torch.equal(seen[1], self.epoch_of_labels(masked_tokens(), 0, 1)) and not torch.equal(*seen)
-
-    def test_stored_masks_are_used_as_they_are(self):
-        masks = [np.arange(len(row["input_ids"])) % 3 == 0 for row in self.rows]
-        rows = [{**row, "bool_masked_pos": mask} for row, mask in zip(self.rows, masks, strict=True)]
-        for labels, mask in zip(masked_tokens()(rows)["labels"], masks, strict=True):
-            assert (labels[: len(mask)] != -100).tolist() == mask.tolist()
 
 
 class TestFineTuning:

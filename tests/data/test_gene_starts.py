@@ -8,8 +8,8 @@ from transformers import AutoTokenizer
 from hf_longseq.data import gene_starts
 from hf_longseq.data.gene_starts import labelled_windows, random_windows, stretches
 from hf_longseq.data.genomes import VOCABULARY, Genome, read_embedded, read_genbank
+from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.task import load_task
-from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError
 
 SPLITS = ("train", "validation", "test")

@@ -198,7 +198,7 @@ EMPTY = {
     "no rows": ([], "data has no rows"),
     "an empty Dataset": (Dataset.from_dict({"text": []}), "data has no rows"),
     "None": ([*ROWS, {"text": None, "label": "ham"}], "data, row 61, column 'text', is empty: remove the row"),
-    "uneven columns": ({"x": [1, 2], "y": [1]}, "columns of lengths {'x': 2, 'y': 1}: give one entry per example"),
+    "uneven columns": ({"x": [1, 2], "y": [1]}, "Column 1 named y expected length 2 but got length 1"),
     "mixed": ([{"text": "a"}, {"text": 3}], "data could not be read as a table"),
 }
 

@@ -1,4 +1,4 @@
-"""A checkpoint's folder tells which rows it was trained on, exactly for small data and by a sample for large ones."""
+"""A checkpoint's folder tells which rows it was trained on."""
 
 import numpy as np
 import pytest
@@ -23,16 +23,6 @@ def test_rows_that_were_trained_on_are_counted_through_several_checkpoints(tmp_p
     caplog.clear()
     assert count_trained_on(tmp_path / "first", rows(range(60, 80)), "test") == 0 and not caplog.text
     assert count_trained_on(tmp_path, rows(range(9)), "test") == 0  # a checkpoint from elsewhere records nothing
-
-
-def test_of_many_rows_a_fixed_number_of_hashes_is_kept_and_the_share_estimated(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_hashes, "MOST", 500)
-    save_trained_on(tmp_path, rows(range(4000)))
-    assert np.load(tmp_path / row_hashes.FILE).shape == (500,)
-    assert count_trained_on(tmp_path, rows(range(2000, 6000)), "test") == pytest.approx(2000, rel=0.1)
-    (tmp_path / "next").mkdir()
-    save_trained_on(tmp_path / "next", rows(range(9000, 9100)), tmp_path)
-    assert count_trained_on(tmp_path / "next", rows(range(2000, 6000)), "test") == pytest.approx(2000, rel=0.1)
 
 
 def test_inputs_are_kept_apart_in_the_hash_of_a_pair():

@@ -10,9 +10,8 @@ from transformers import AutoTokenizer
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.listops import VOCABULARY, draw_example, task_spec
-from hf_longseq.data.processors import task_processor
+from hf_longseq.data.processors import byte_tokenizer, cut_length, symbol_tokenizer, task_processor, task_tokenizer
 from hf_longseq.data.task import TaskSpec, load_task
-from hf_longseq.data.tokenizers import byte_tokenizer, cut_length, symbol_tokenizer, task_tokenizer
 from hf_longseq.models import LongTransformerConfig, MegaConfig, S4Config
 
 TEXTS = ["", "plain", " two  blanks ", "tabs\tand\nlines\r\n", "Grüße 日本 👍🏽", "\x00\x7f", "x" * 300]

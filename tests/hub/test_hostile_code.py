@@ -11,7 +11,7 @@ from transformers import modeling_utils
 from transformers.integrations import hub_kernels
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from hf_longseq.data.tokenizers import byte_tokenizer
+from hf_longseq.data.processors import byte_tokenizer
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder, refuse_other_code
 from hf_longseq.hub.model_files import save_model, save_processor

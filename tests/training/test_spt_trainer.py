@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, Trainer, 
 
 from hf_longseq import DLRConfig, LongSeqTrainer, S4Config, S4ForSequenceClassification, S4Model, SPTConfig, SPTTrainer
 from hf_longseq.data.collators import DataCollatorForCausalDenoising, DataCollatorForMaskedDenoising, in_direction
-from hf_longseq.data.tokenizers import byte_tokenizer
+from hf_longseq.data.processors import byte_tokenizer
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import S4ForMaskedLM
 

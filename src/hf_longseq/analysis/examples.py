@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hf_longseq.data import byte_text
+from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.task import TASKS, TaskSpec, load_task
-from hf_longseq.data.tokenizers import task_tokenizer
 
 
 def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[dict], TaskSpec]:

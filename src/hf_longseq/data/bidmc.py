@@ -16,8 +16,7 @@ from datasets import DatasetDict, Features, Value
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from hf_longseq.data.columns import Row, sequence_feature
-from hf_longseq.data.converted import load_converted
+from hf_longseq.data.converted import Row, load_converted, sequence_feature
 from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
 

@@ -13,7 +13,7 @@ by zero and a flag), and only masked positions are scored. What is guaranteed ab
   hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume;
 - otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
-An example is known by its `example_id`, if the row has one, else by its content.
+An example is known by its content.
 """
 
 import hashlib
@@ -292,8 +292,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
     - values: `input_values` (B, L, C) float32 with zeros where masked, `bool_masked_pos` (B, L) bool, `attention_mask`
       (B, L) int64, `labels` (B, L, C), float32 or, with `num_levels`, int64.
 
-    `labels` is -100 wherever nothing is masked, so a batch in which chance masks nothing has no target at all. A row
-    that already has `bool_masked_pos` keeps it.
+    `labels` is -100 wherever nothing is masked, so a batch in which chance masks nothing has no target at all.
 
     Args:
         mask_ratio: Probability of each valid position to be masked, between 0 and 1, both excluded.
@@ -304,7 +303,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         mlm_probability: `mask_ratio` by its name in `DataCollatorForLanguageModeling`.
 
     Example:
-        >>> from hf_longseq.data.tokenizers import byte_tokenizer
+        >>> from hf_longseq.data.processors import byte_tokenizer
         >>> collator = DataCollatorForMaskedDenoising(byte_tokenizer(), mlm_probability=0.3)
         >>> collator([{"input_ids": [68, 97, 3]}])["labels"].shape
         torch.Size([1, 3])
@@ -349,7 +348,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             raise HfLongSeqError(
                 "mask_token_id is None but the rows hold input_ids: name the id that replaces masked tokens."
             )
-        masks = self._masks(rows, sequences, attention)
+        masks = self._masks(len(rows), sequences, attention)
         targets = [self._targets(kind, sequence, mask) for sequence, mask in zip(sequences, masks, strict=True)]
         batch = {"attention_mask": self._stack(attention, 0), "labels": self._stack(targets, IGNORE)}
         if kind == "input_ids":
@@ -358,8 +357,8 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         shown = [np.where(mask[:, None], np.float32(0), x) for x, mask in zip(sequences, masks, strict=True)]
         return {kind: self._stack(shown, 0.0), "bool_masked_pos": self._stack(masks, False), **batch}
 
-    def _masks(self, rows: list[dict], sequences: list[np.ndarray], attention: list[np.ndarray]) -> list[np.ndarray]:
-        """One boolean mask (L,) per sequence; sequence i is document i // len(rows) of row i % len(rows)."""
+    def _masks(self, rows: int, sequences: list[np.ndarray], attention: list[np.ndarray]) -> list[np.ndarray]:
+        """One boolean mask (L,) per sequence; sequence i is document i // rows of row i % rows."""
         if self.deterministic:
             epoch = 0
         elif self._epoch.item() >= 0:
@@ -368,25 +367,10 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             epoch = int(torch.randint(2**62, (1,)))
         masks = []
         for index, (sequence, valid) in enumerate(zip(sequences, attention, strict=True)):
-            row = rows[index % len(rows)]
-            own = row.get("bool_masked_pos")
-            if own is None:
-                masks.append(self._draw(self._key(row, sequence, index // len(rows), epoch), valid))
-            elif np.shape(own) != sequence.shape[:1]:
-                raise HfLongSeqError(
-                    f"bool_masked_pos of example {index} in the batch has shape {np.shape(own)} for {len(sequence)} "
-                    "steps: give one true or false per step."
-                )
-            else:
-                masks.append(np.asarray(own).astype(bool) & (valid == 1))
+            content = np.ascontiguousarray(sequence).tobytes()
+            example = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+            masks.append(self._draw([self.seed, epoch, index // rows, example], valid))
         return masks
-
-    def _key(self, row: dict, sequence: np.ndarray, document: int, epoch: int) -> list[int]:
-        """Seed of an example's mask."""
-        own_id = row.get("example_id")
-        content = np.ascontiguousarray(sequence).tobytes() if own_id is None else str(own_id).encode()
-        example = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
-        return [self.seed, epoch, document, example]
 
     def _draw(self, key: list[int], valid: np.ndarray) -> np.ndarray:
         """Boolean mask (L,): each valid position with probability `mask_ratio`, in runs of `span_length`."""

@@ -1,6 +1,9 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps data that were generated, or read from other formats, in the cache; memory-mapped from then on."""
+"""Keeps data that were generated, or read from other formats, in the cache; memory-mapped from then on.
+
+Rows come one by one, their sequences as numpy arrays of any length, and are kept as columns of Arrow.
+"""
 
 import hashlib
 import json
@@ -11,17 +14,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from datasets import Dataset, DatasetDict, Features
+from datasets import Array2D, Dataset, DatasetDict, Features, List, Value
 from datasets.arrow_writer import ArrowWriter
 from filelock import FileLock
 
-from hf_longseq.data.columns import Row, as_table
 from hf_longseq.data.task_spec import cache_directory
 from hf_longseq.errors import HfLongSeqError
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 500
+
+# Values under the names of their columns; sequences are arrays (L,) or (L, C).
+Row = dict[str, Any]
 
 
 def load_converted(
@@ -90,3 +96,33 @@ def _write(folder: Path, features: Features, rows: Iterator[tuple[str, Row | pa.
         for split, some in waiting.items():
             write(split, some)
     return set(writers)
+
+
+def as_table(rows: list[Row], features: Features) -> pa.Table:
+    """A table of the columns that `features` names."""
+    columns = {}
+    for name, kind in features.items():
+        columns[name] = [row[name] for row in rows]
+        if isinstance(kind, List | Array2D):
+            columns[name] = sequence_array(columns[name], getattr(kind, "feature", kind).dtype)
+    return pa.table(columns, schema=features.arrow_schema)
+
+
+def sequence_feature(dtype: str, num_channels: int = 1) -> List | Array2D:
+    """Column type of sequences: a list for one channel, else an array (length, channels).
+
+    A list of lists would say the same, but takes a hundred times longer to read.
+    """
+    return List(Value(dtype)) if num_channels == 1 else Array2D((None, num_channels), dtype)
+
+
+def sequence_array(rows: list[np.ndarray], dtype: str) -> pa.Array:
+    """Column from sequences of any lengths: (L,) each, or (L, C) each."""
+    offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int32)
+    flat = np.concatenate(rows)
+    values = pa.array(flat.reshape(-1), Value(dtype).pa_type)
+    if flat.ndim == 1:
+        return pa.ListArray.from_arrays(pa.array(offsets), values)
+    starts = np.arange(len(flat) + 1, dtype=np.int32) * flat.shape[1]
+    storage = pa.ListArray.from_arrays(pa.array(offsets), pa.ListArray.from_arrays(pa.array(starts), values))
+    return pa.ExtensionArray.from_storage(Array2D((None, flat.shape[1]), dtype)(), storage)

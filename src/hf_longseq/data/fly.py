@@ -23,8 +23,7 @@ import numpy as np
 from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
-from hf_longseq.data.columns import Row
-from hf_longseq.data.converted import SPLITS, load_converted
+from hf_longseq.data.converted import SPLITS, Row, load_converted
 from hf_longseq.data.task_spec import MissingDataError, TaskSpec
 from hf_longseq.errors import HfLongSeqError
 

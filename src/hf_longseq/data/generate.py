@@ -21,8 +21,7 @@ from typing import Any
 from datasets import DatasetDict, Features
 from datasets.utils import tqdm
 
-from hf_longseq.data.columns import Row
-from hf_longseq.data.converted import load_converted
+from hf_longseq.data.converted import Row, load_converted
 from hf_longseq.data.row_hashes import hash_of
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.processes import end_with_parent

@@ -6,17 +6,16 @@ Lists may be JSON text, as in csv files. Positions of text are characters (or by
 bytes). A label None or NaN is not scored. Everything is kept as runs until it is laid out over the input.
 """
 
-import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hf_longseq.data.columns import sequence_feature
+from hf_longseq.data.converted import sequence_feature
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 IGNORE = -100
@@ -31,7 +30,7 @@ def are_given(column: str, first: Any, lengths: Callable[[], set[int]]) -> bool:
     as the first input, whose positions `lengths` counts (of text, characters or bytes)."""
     if isinstance(first, str):
         return column in COLUMNS or first.lstrip().startswith("[") or all(map(RUN.fullmatch, first.split() or ["-"]))
-    if not isinstance(first, (list, np.ndarray)):
+    if not isinstance(first, list):
         return False
     is_spans = len(first) > 0 and isinstance(first[0], (dict, list))
     return column in COLUMNS or is_spans or (len(first) > 1 and len(first) in lengths())
@@ -63,23 +62,31 @@ class LabelSequences:
         problem_type: str | None,
         class_names: list[str] | None,
         outside_label: str | None,
+        names: list[str] | None = None,
     ) -> "LabelSequences":
         """Read the cells of a label column, by labelled row; `where` gives what messages call a row.
 
         `texts` are the inputs of these rows, where they are text. `problem_type` None means classes, or several labels
         where a position has a row of numbers; `class_names` are those of integer classes, where the source states
-        them. The `outside_label` is outside of every span, and is then called "O".
+        them. The `outside_label` is outside of every span, and is then called "O". Labels must be of the classes
+        `names` of a model; default: those of the labels.
         """
         found = {row: _runs(cell, where(row), texts[row] if texts else None) for row, cell in cells.items()}
         several = any(np.ndim(label) for labels, _ in found.values() for label in labels)
         problem = problem_type or ("multi_label_classification" if several else "single_label_classification")
         if problem == "single_label_classification":
-            every = {where(row): labels for row, (labels, _) in found.items()}
-            names = _class_names(every, class_names, outside_label)
+            every = {
+                row: [_named(label, class_names, where(row)) for label in labels] for row, (labels, _) in found.items()
+            }
+            names = tuple(names or _class_names(every, class_names, outside_label))
             ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
-            ids |= {outside_label: 0} if outside_label else {}
+            ids |= {outside_label: ids.get(OUTSIDE)} if outside_label else {}
             begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
-            read = {row: [ids[_named(label, class_names)] for label in labels] for row, (labels, _) in found.items()}
+            for row, labels in every.items():
+                for label in labels:
+                    if label not in ids:
+                        raise unknown_class(label, where(row), names)
+            read = {row: [ids[label] for label in labels] for row, labels in every.items()}
         else:
             read = {row: _numbers(labels, where(row)) for row, (labels, _) in found.items()}
             width, begins = next(iter(read.values())).shape[1], {}
@@ -99,14 +106,6 @@ class LabelSequences:
         labels, _ = next(iter(self.rows.values()))
         dtype = "int16" if self.problem_type == "single_label_classification" else "float32"
         return sequence_feature(dtype, labels.shape[1] if labels.ndim == 2 else 1)
-
-    @property
-    def digest(self) -> str:
-        """A hash of all labels."""
-        digest = hashlib.blake2b(repr(self.names).encode(), digest_size=12)
-        for labels, counts in self.rows.values():
-            digest.update(labels.tobytes() + counts.tobytes() + b"|")
-        return digest.hexdigest()
 
     def lay_out(self, row: int, length: int, where: str, text: str | None = None, cut: bool = False) -> np.ndarray:
         """Labels (L,), or (L, targets), of an input of `length` positions, as the model reads it.
@@ -157,7 +156,7 @@ def over_words(
 
     A blank within a span ("I-person" follows) belongs to it; any other is outside, or not scored where no class is.
     """
-    named = {row: [_named(tag, class_names) for tag in cell] for row, cell in tags.items()}
+    named = {row: [_named(tag, class_names, where(row)) for tag in cell] for row, cell in tags.items()}
     known = set(class_names or ()) | {tag for cell in named.values() for tag in cell}
     spread: dict[int, list[str | None]] = {}
     for row, cell in named.items():
@@ -177,12 +176,11 @@ def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
     """Labels and lengths of the runs in a cell."""
     if isinstance(cell, str):
         cell = _parts(cell, where, text)
-    elif not isinstance(cell, (list, tuple, np.ndarray)):
+    elif not isinstance(cell, list):
         raise HfLongSeqError(f"{where} has the label {cell}: give one label for every position, runs, or spans.")
-    cell = cell if isinstance(cell, list) else list(np.asarray(cell))
     if cell and all(isinstance(part, dict) for part in cell):
         return _from_spans(cell, where)
-    if cell and all(isinstance(part, (list, tuple)) and len(part) == 2 and isinstance(part[0], str) for part in cell):
+    if cell and all(isinstance(part, list) and len(part) == 2 and isinstance(part[0], str) for part in cell):
         return [label for label, _ in cell], [_positions(count, where) for _, count in cell]
     if not cell:  # no span at all
         return [OUTSIDE], [REST]
@@ -242,30 +240,26 @@ def _numbers(labels: list, where: str) -> np.ndarray:
     return np.where(np.isnan(numbers), np.float32(IGNORE), numbers)
 
 
-def _named(label: Any, class_names: list[str] | None) -> str | None:
+def _named(label: Any, class_names: list[str] | None, where: str) -> str | None:
     """Name of a class; None where nothing is scored."""
-    if label is None or label != label:
-        return None
-    if isinstance(label, str):
+    if label is None or isinstance(label, str):
         return label
-    number = float(label)
-    if number != int(number):
-        raise HfLongSeqError(f"A position has label {label}, which is no class: set problem_type='regression'.")
-    if int(number) == IGNORE:
+    with explained(f"{where} has labels that are no classes", TypeError, ValueError):
+        number = float(label)
+    if math.isnan(number) or number == IGNORE:
         return None
+    if number % 1:
+        raise HfLongSeqError(f"{where} has label {label}, which is no class: set problem_type='regression'.")
     if class_names is not None and 0 <= number < len(class_names):
         return class_names[int(number)]
     return str(int(number))
 
 
-def _class_names(found: dict[str, list], class_names: list[str] | None, outside: str | None) -> tuple[str, ...]:
-    """All classes, "O" first; `found` has the labels of every row under its name."""
-    names: set[str] = set(class_names or ())
-    for where, labels in found.items():
-        try:
-            names.update(name for name in (_named(label, class_names) for label in labels) if name is not None)
-        except (TypeError, ValueError, HfLongSeqError) as error:
-            raise HfLongSeqError(f"{where} has labels that are no classes: {error}") from error
+def _class_names(
+    found: dict[int, list[str | None]], class_names: list[str] | None, outside: str | None
+) -> tuple[str, ...]:
+    """All classes, "O" first, of the labels of every row."""
+    names = set(class_names or ()).union(*found.values()) - {None}
     if outside is not None:
         if outside not in names:
             raise HfLongSeqError(
@@ -280,3 +274,10 @@ def _class_names(found: dict[str, list], class_names: list[str] | None, outside:
         return tuple(class_names)
     numbers = all(name.lstrip("-").isdecimal() for name in names)
     return tuple(sorted(names, key=lambda name: (name != OUTSIDE, int(name) if numbers else 0, name)))
+
+
+def unknown_class(name: str, where: str, names: Sequence[str]) -> HfLongSeqError:
+    """The error of a label that is none of a model's classes."""
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    known = f"has class {name!r}{did_you_mean(name, names)}, and the model knows {listed}"
+    return HfLongSeqError(f"{where} {known}: correct it, or empty the cell.")

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.columns import Row
-from hf_longseq.data.converted import load_converted
+from hf_longseq.data.converted import Row, load_converted
 from hf_longseq.data.generate import GeneratedTask, load_generated
 from hf_longseq.data.lra_release import LISTOPS_FILES, find, listops_rows
 from hf_longseq.data.task_spec import TaskSpec

@@ -28,7 +28,6 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,12 +37,18 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.columns import Row, sequence_feature
-from hf_longseq.data.converted import SPLITS, load_converted
-from hf_longseq.data.label_sequences import COLUMNS
-from hf_longseq.data.own_labels import Labels, read_labels
-from hf_longseq.data.own_reader import MODALITIES, MOST_TOKEN_IDS, Reader, guess_modality, is_absent, text_of
-from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Column, Rows, Table, open_source
+from hf_longseq.data.converted import SPLITS, Row, load_converted, sequence_feature
+from hf_longseq.data.own_labels import LABEL_NAMES, Labels, read_labels
+from hf_longseq.data.own_reader import (
+    MODALITIES,
+    MOST_TOKEN_IDS,
+    Reader,
+    content_of,
+    is_absent,
+    modality_of,
+    text_of,
+)
+from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, open_source
 from hf_longseq.data.own_splits import DROPPED, UNLABELLED, make_splits
 from hf_longseq.data.row_hashes import INPUTS, ROW_HASH, hash_of, row_hashes
 from hf_longseq.data.task_spec import TaskSpec
@@ -51,15 +56,11 @@ from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)
 
-INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
-INPUT_NAMES += ("tokens", "words")
-LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
-# In the source of a data set of the Hub that states no test split: its results are of nobody else's split.
+# In the source of a data set of the Hub without a test split, so that its scores cannot be compared with others'.
 TAKEN_OUT = ", its test split taken out of train"
 # Column and type in which inputs are kept.
 KEPT = {"text": ("input_ids", "int32"), "tokens": ("input_ids", "int32"), "image": ("input_values", "uint8")}
 KEPT |= dict.fromkeys(("values", "audio"), ("input_values", "float32"))
-FILES = ("image", "audio")
 
 
 def load(
@@ -119,46 +120,43 @@ def load(
     for name, value in {**counts, "sampling_rate": sampling_rate, "vocab_size": vocab_size}.items():
         if value is not None and value < 1:
             raise HfLongSeqError(f"data.{name} is {value}: give a number of 1 or more.")
-    rows = Rows(open_source(data, num_rows, cache_dir))
-    if not len(rows.first):
-        raise HfLongSeqError(f"{rows.name} has no rows.")
-    inputs = [input_column or input_name(rows.first), *([second_input_column] if second_input_column else [])]
-    label_column = label_column or next((name for name in LABEL_NAMES if name in rows.first.names), None)
-    modality = modality or modality_of(rows.first, inputs[0])
+    source = open_source(data, num_rows, cache_dir)
+    if not len(source.first):
+        raise HfLongSeqError(f"{source.name} has no rows.")
+    inputs = [input_column or source.input_name(), *([second_input_column] if second_input_column else [])]
+    label_column = label_column or next((name for name in LABEL_NAMES if name in source.first.column_names), None)
+    modality = modality or modality_of(source, inputs[0])
     if modality not in MODALITIES:
         raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")
     most_ids = max(vocab_size or 0, MOST_TOKEN_IDS)
     reader = Reader(modality, colour, image_size, sampling_rate, max_length, most_ids)
-    labels = read_labels(rows, label_column, inputs, reader, per_position, problem_type, outside_label)
-    groups = rows.cells(group_column)
+    labels = read_labels(source, label_column, inputs, reader, per_position, problem_type, outside_label)
+    groups = list(source.column(group_column)) if group_column else None
     for row in [row for row, group in enumerate(groups or ()) if is_absent(group)][:1]:
-        raise HfLongSeqError(f"{rows.where(row)} has no {group_column}, so it belongs to no group: remove the row.")
-    encoded, options = _encode(rows, inputs, reader, cache_dir)
-    hashes = row_hashes(encoded)
+        raise HfLongSeqError(f"{source.where(row)} has no {group_column}, so it belongs to no group: remove the row.")
+    encoded, options = _encode(source, inputs, reader, cache_dir)
     shares = {"test": test_fraction, "validation": validation_fraction}
-    split_of, duplicates = make_splits(rows, hashes, groups, labels.missing, shares, seed)
+    split_of, duplicates = make_splits(source, row_hashes(encoded), groups, labels.missing, shares, seed)
     if not keep_duplicates:
         split_of[duplicates] = DROPPED
     if "train" not in split_of:
         raise HfLongSeqError(
-            f"Every row of train in {rows.name} also stands in validation or test: give other rows to train, or set "
+            f"Every row of train in {source.name} also stands in validation or test: give other rows to train, or set "
             "keep_duplicates."
         )
-    form = _Form.of(encoded, reader, np.isin(split_of, ("train", UNLABELLED)), vocab_size)
-    found = labels.sequences.digest if labels.sequences else hashlib.sha256(labels.targets.tobytes()).hexdigest()
-    options |= {"labels": found, "split": hashlib.sha256("".join(split_of).encode()).hexdigest()}
-    options["scale"] = [form.mean, form.std]
-    kept = _features(reader, inputs, form.channels) | {"labels": labels.feature, "source_row": Value("int64")}
+    form = _form(encoded, reader, np.isin(split_of, ("train", UNLABELLED)), vocab_size)
+    options |= {"labels": [label_column, labels.problem, labels.names, outside_label, labels.sequences is not None]}
+    options |= {"split": hashlib.sha256("".join(split_of).encode()).hexdigest(), "scale": form.get("normalization")}
+    kept = _features(reader, inputs) | {"labels": labels.feature, "source_row": Value("int64")}
     given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
-    converted = partial(_finish, rows, encoded, labels, split_of, form, inputs[0], reader)
-    splits = load_converted("own-data", options, [], Features(kept), converted, cache_dir, given)
+    finished = partial(_finish, source, encoded, labels, split_of, form.get("normalization"), inputs[0], reader)
+    splits = load_converted("own-data", options, [], Features(kept), finished, cache_dir, given)
     if labels.problem is None:
         splits = splits.remove_columns("labels")
-    note = _report(rows, labels, split_of, duplicates, group_column and (group_column, groups), keep_duplicates)
-    logger.info("%s: %s", data if isinstance(data, str) else rows.name, note)
+    note = _report(source, labels, split_of, duplicates, group_column, keep_duplicates)
+    logger.info("%s: %s", data if isinstance(data, str) else source.name, note)
     spec = TaskSpec(
         name="own-data",
-        max_length=form.longest,
         labels=labels.names,
         problem_type=labels.problem,
         metric=labels.metric,
@@ -166,79 +164,51 @@ def load(
         mask_ratio=mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25),
         pair=len(inputs) > 1,
         license="not stated",
-        source=_source(data, rows),
+        source=_origin(data, source),
         note=note,
-        **form.fields(reader),
+        **form,
     )
     return splits, spec
 
 
-def _source(data: Any, rows: Rows) -> str:
+def _origin(data: Any, source: Source) -> str:
     """Where the data come from: a path, an address on the Hub, or the kind of the object."""
     if not isinstance(data, str | os.PathLike):
         return f"a {type(data).__name__} of Python"
     if Path(data).expanduser().exists():
         return str(data)
-    return f"{ENDPOINT}/datasets/{data}{'' if 'test' in rows.tables else TAKEN_OUT}"
+    return f"{ENDPOINT}/datasets/{data}{'' if 'test' in source.splits else TAKEN_OUT}"
 
 
-def modality_of(table: Table, column: str) -> str:
-    """Modality of a column: as the data set states it, else by its first value, else by its name."""
-    stated = table.modality(column)
-    if stated:
-        return stated
-    value = next((value for value in table.column(column) if not is_absent(value)), None)
-    if value is None:
-        raise HfLongSeqError(f"{table.name}, column {column!r}, is empty: name another --input_column.")
-    found = guess_modality(value, f"{table.name}, column {column!r},")
-    # a csv file holds numbers as text
-    return {"input_values": "values", "input_ids": "tokens"}.get(column, found) if isinstance(value, str) else found
-
-
-def input_name(table: Table) -> str:
-    """The column of inputs: the one that a table is of, or the first of the usual names that it has."""
-    if table.main_column or len(table.names) == 1:
-        return table.main_column or table.names[0]
-    for name in INPUT_NAMES:
-        if name in table.names:
-            return name
-    raise HfLongSeqError(f"{table.name} has columns {', '.join(table.names)}: say which one with --input_column.")
-
-
-def _features(reader: Reader, inputs: list[str], channels: int, dtype: str | None = None) -> dict[str, Any]:
+def _features(reader: Reader, inputs: list[str], dtype: str | None = None) -> dict[str, Any]:
     name, kept = KEPT[reader.modality]
-    kind = sequence_feature(dtype or kept, channels)
+    kind = sequence_feature(dtype or kept, reader.channels)
     return {**dict.fromkeys((name, f"{name}_2")[: len(inputs)], kind), ROW_HASH: Value("int64")}
 
 
-def _encode(rows: Rows, inputs: list[str], reader: Reader, cache_dir: str | None) -> tuple[Dataset, dict[str, Any]]:
+def _encode(source: Source, inputs: list[str], reader: Reader, cache_dir: str | None) -> tuple[Dataset, dict]:
     """Every row's inputs as arrays, read and checked once: columns of inputs, `row_hash`, and `measures`, the numbers
     that the description needs; and what the result depends on."""
-    columns = {split: [table.column(name) for name in inputs] for split, table in rows.tables.items()}
-    first = next(iter(columns.get("train", next(iter(columns.values())))[0]))
-    reader.read(first, _where(rows.where(0), inputs[0], first))  # its shape and rate are those of all
-    channels = 1
-    if reader.shape:
-        channels = reader.shape[2] if len(reader.shape) == 3 else 1 if reader.modality == "image" else reader.shape[0]
-    dtype = "float64" if reader.modality in ("values", "audio") else None
-    features = Features({**_features(reader, inputs, channels, dtype), "measures": List(Value("float64"))})
+    columns = [source.column(name) for name in inputs]
+    first = columns[0][0]
+    reader.read(first, _where(source.where(0), inputs[0], first))  # its shape and rate are those of all
+    series = reader.modality in ("values", "audio")
+    kinds = _features(reader, inputs, "float64" if series else None)
+    features = Features({**kinds, "measures": List(Value("float64"))})
 
     def encoded() -> Iterator[tuple[str, Row]]:
-        number = 0
-        for split_columns in columns.values():
-            for raws in zip(*split_columns, strict=True):
-                wheres = [_where(rows.where(number), *pair) for pair in zip(inputs, raws, strict=True)]
-                arrays = [reader.read(*pair) for pair in zip(raws, wheres, strict=True)]
-                content = hash_of(reader.content(*pair) for pair in zip(raws, wheres, strict=True))
-                kept = [array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array for array in arrays]
-                row = dict(zip(features, kept, strict=False))
-                yield "rows", row | {ROW_HASH: content, "measures": _measures(arrays, reader.modality)}
-                number += 1
+        for number, raws in enumerate(zip(*columns, strict=True)):
+            wheres = [_where(source.where(number), *pair) for pair in zip(inputs, raws, strict=True)]
+            arrays = [reader.read(*pair) for pair in zip(raws, wheres, strict=True)]
+            contents = (content_of(raw, reader.modality, where) for raw, where in zip(raws, wheres, strict=True))
+            kept = [array[:, 0] if series and reader.channels == 1 else array for array in arrays]
+            row = dict(zip(features, kept, strict=False))
+            yield "rows", row | {ROW_HASH: hash_of(contents), "measures": _measures(arrays, reader.modality)}
 
-    stamps = [_stamps(column) for some in columns.values() for column in some] if reader.modality in FILES else []
+    stamps = [_stamp(cell) for column in columns for cell in column] if reader.modality in ("image", "audio") else []
     options = {
-        "version": 6,
-        "rows": [[split, table.fingerprint] for split, table in rows.tables.items()],
+        "version": 7,
+        "rows": source.fingerprints,
         "files": hashlib.sha256(repr(stamps).encode()).hexdigest(),
         "reader": repr(reader),
         "inputs": inputs,
@@ -252,18 +222,13 @@ def _where(where: str, name: str, value: Any) -> str:
     return f"{value} ({where.rstrip(',')})" if is_file else f"{where} column {name!r},"
 
 
-def _stamps(column: Column) -> list:
-    """Size and time of the files that a column names."""
-    files = [cell if isinstance(cell, str) else (cell or {}).get("path") for cell in column]
-    return [(name, *_stat(name)) for name in files if name]
-
-
-def _stat(name: str) -> tuple[int, ...]:
-    try:
-        found = os.stat(name)
-    except OSError:  # reading it will say so, unless its content stands in the table
+def _stamp(cell: str | dict[str, Any] | None) -> tuple:
+    """Name, size and time of the file that a cell names."""
+    name = cell if isinstance(cell, str) else (cell or {}).get("path")
+    if not name or not os.path.isfile(name):  # its content stands in the table, or reading it will say so
         return ()
-    return found.st_size, found.st_mtime_ns
+    found = os.stat(name)
+    return name, found.st_size, found.st_mtime_ns
 
 
 def _measures(arrays: list[np.ndarray], modality: str) -> list[float]:
@@ -278,73 +243,61 @@ def _measures(arrays: list[np.ndarray], modality: str) -> list[float]:
     return [longest, sum(map(len, arrays)), *sums, *squares]
 
 
-@dataclass(frozen=True)
-class _Form:
-    """Sizes of all inputs; mean and deviation of every channel of series and sounds over the training rows."""
-
-    longest: int
-    channels: int
-    vocab_size: int | None = None
-    mean: list[float] | None = None
-    std: list[float] | None = None
-
-    @classmethod
-    def of(cls, encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: int | None) -> "_Form":
-        measures = np.stack(list(Column.of(encoded, "measures")))
-        longest = int(measures[:, 0].max())
-        if reader.modality == "tokens":
-            return cls(longest, 1, max(int(measures[:, 1].max()) + 1, vocab_size or 0))
-        if reader.modality not in ("values", "audio"):
-            return cls(longest, reader.shape[2] if reader.shape and len(reader.shape) == 3 else 1)
-        count, sums = measures[in_train, 1].sum(), measures[in_train, 2:].sum(0)
-        mean, squares = np.split(sums / count, 2)
-        variance = squares - mean**2
-        # a constant channel says nothing, and is left as it is
-        std = np.where(variance > 0, np.sqrt(np.maximum(variance, 0)), 1.0)
-        return cls(longest, len(mean), mean=mean.tolist(), std=std.tolist())
-
-    def fields(self, reader: Reader) -> dict[str, Any]:
-        """Fields of the `TaskSpec`."""
-        if reader.modality == "text":
-            return byte_text.SPEC
-        if reader.modality == "tokens":
-            mask = self.vocab_size
-            return {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
-        form = {"modality": "values", "num_channels": self.channels}
-        if reader.modality == "image":
-            return form | {"value_range": (-1.0, 1.0), "image_shape": tuple(reader.shape[:2])}
-        return form | {"normalization": (tuple(self.mean), tuple(self.std)), "sampling_rate": reader.rate}
+def _form(encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: int | None) -> dict[str, Any]:
+    """Fields of the `TaskSpec` that the inputs decide, with mean and deviation of series over the training rows."""
+    measures = np.stack(encoded.with_format("numpy", dtype=np.float64)["measures"][:])
+    form: dict[str, Any] = {"max_length": int(measures[:, 0].max())}
+    if reader.modality == "text":
+        return form | byte_text.SPEC
+    if reader.modality == "tokens":
+        mask = max(int(measures[:, 1].max()) + 1, vocab_size or 0)
+        return form | {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
+    form |= {"modality": "values", "num_channels": reader.channels}
+    if reader.modality == "image":
+        return form | {"value_range": (-1.0, 1.0), "image_shape": tuple(reader.shape[:2])}
+    count, sums = measures[in_train, 1].sum(), measures[in_train, 2:].sum(0)
+    mean, squares = np.split(sums / count, 2)
+    variance = squares - mean**2
+    # a constant channel says nothing, and is left as it is
+    std = np.where(variance > 0, np.sqrt(np.maximum(variance, 0)), 1.0)
+    return form | {"normalization": (tuple(mean.tolist()), tuple(std.tolist())), "sampling_rate": reader.rate}
 
 
 def _finish(
-    rows: Rows, encoded: Dataset, labels: Labels, split_of: np.ndarray, form: _Form, column: str, reader: Reader
+    source: Source,
+    encoded: Dataset,
+    labels: Labels,
+    split_of: np.ndarray,
+    normalization: tuple | None,
+    column: str,
+    reader: Reader,
 ) -> Iterator[tuple[str, Row]]:
     """Rows as they are kept: split, scaled, with their labels."""
-    names = [name for name in (*INPUTS, ROW_HASH) if name in encoded.column_names]
-    columns = [Column.of(encoded, name) for name in names]  # numpy's format would round them to float32
-    texts = rows.cells(column) if labels.sequences and reader.modality == "text" else None
-    for number, split in enumerate(split_of):
+    texts = source.column(column) if labels.sequences and reader.modality == "text" else None
+    mean, std = map(np.array, normalization or (0, 1))
+    # unless told so, numpy's format rounds to float32
+    exact = {} if normalization is None else {"dtype": np.float64}
+    rows, hashes = encoded.remove_columns("measures").with_format("numpy", **exact), row_hashes(encoded)
+    for number, (row, split) in enumerate(zip(rows, split_of, strict=True)):
         if split == DROPPED:
             continue
-        row = dict(zip(names, (column[number] for column in columns), strict=True))
         for name in [name for name in row if name in INPUTS]:
-            if form.mean is not None:
-                mean, std = (np.array(part if row[name].ndim == 2 else part[0]) for part in (form.mean, form.std))
+            if normalization is not None:
                 row[name] = ((row[name] - mean) / std).astype(np.float32)
             length = len(row[name])
-        row |= {"labels": labels.targets[number], "source_row": number}
+        row |= {ROW_HASH: hashes[number], "labels": labels.targets[number], "source_row": number}
         if labels.sequences and split != UNLABELLED:
-            text, where = texts and text_of(texts[number]), rows.where(number)
+            text, where = texts and text_of(texts[number]), source.where(number)
             row["labels"] = labels.sequences.lay_out(number, length, where, text, cut=length == reader.max_length)
         yield split, row
 
 
 def _report(
-    rows: Rows,
+    source: Source,
     labels: Labels,
     split_of: np.ndarray,
     duplicates: np.ndarray,
-    groups: tuple[str, list] | None,
+    group_column: str | None,
     keep: bool,
 ) -> str:
     """What was split how, and how uneven the classes are."""
@@ -361,28 +314,26 @@ def _report(
     if unlabelled_dropped:
         parts.append(f"{unlabelled_dropped:,} unlabelled left out (equal to, or of the group of, a held-out row)")
     if duplicates.any():
-        first = rows.where(int(duplicates.argmax())).rstrip(",")
+        first = source.where(int(duplicates.argmax())).rstrip(",")
         parts.append(
             f"{duplicates.sum():,} rows of train also stand in validation or test (the first: {first}) and are "
             + ("kept" if keep else "left out")
         )
-    if groups:
-        name, of = groups
-        found = {split: sorted({str(of[i]) for i in np.flatnonzero(split_of == split)}) for split in SPLITS}
-        parts.append(f"split by {name}: " + "; ".join(f"{split} {_some(some)}" for split, some in found.items()))
+    if group_column:
+        parts.append(f"split by {group_column}")
     if labels.problem == "single_label_classification" and not labels.sequences:
-        parts.append(_balance(rows, labels, split_of))
+        parts.append(_balance(source, labels, split_of))
     return ", ".join(parts)
 
 
-def _balance(rows: Rows, labels: Labels, split_of: np.ndarray) -> str:
+def _balance(source: Source, labels: Labels, split_of: np.ndarray) -> str:
     """The share of the largest class; a class that stands in held-out rows alone is an error."""
     names, targets = labels.names, labels.targets
     counts = np.bincount(targets[split_of == "train"], minlength=len(names))
     for row in np.flatnonzero(np.isin(split_of, ("validation", "test"))):
         if not counts[targets[row]]:
             raise HfLongSeqError(
-                f"Class {names[targets[row]]!r} has no training example, for {rows.where(row).rstrip(',')} is in "
+                f"Class {names[targets[row]]!r} has no training example, for {source.where(row).rstrip(',')} is in "
                 f"{split_of[row]}: give train more rows of it, change data.seed, or split the data yourself."
             )
     most, least = counts.argmax(), np.where(counts, counts, counts.max()).argmin()
@@ -390,7 +341,3 @@ def _balance(rows: Rows, labels: Labels, split_of: np.ndarray) -> str:
         text = "Classes are uneven: %s has %d training examples, %s %d; look at F1 beside accuracy."
         logger.warning(text, names[most], counts[most], names[least], counts[least])
     return f"the largest class ({names[most]}) has {counts[most] / counts.sum():.0%} of train"
-
-
-def _some(groups: list[str], most: int = 20) -> str:
-    return ", ".join(groups[:most]) + (f" and {len(groups) - most:,} more" if len(groups) > most else "")

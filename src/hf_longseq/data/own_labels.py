@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, List, Value
 
-from hf_longseq.data.label_sequences import LabelSequences, are_given, over_words
+from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given, over_words, unknown_class
 from hf_longseq.data.own_reader import Reader, is_absent, text_of, words_in
-from hf_longseq.data.own_sources import Rows
+from hf_longseq.data.own_sources import Source
 from hf_longseq.errors import HfLongSeqError, explained
 
-PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
+SINGLE, MULTI, REGRESSION = PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
+LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
 
 
 @dataclass
@@ -40,78 +41,100 @@ class Labels:
         """Type of the column `labels`."""
         if self.sequences:
             return self.sequences.feature
-        if self.problem == "multi_label_classification":
+        if self.problem == MULTI:
             return List(Value("float32"))
         return ClassLabel(names=list(self.names)) if self.names else Value("float32")
 
     @property
     def metric(self) -> str:
         """The metric of the task."""
-        classes = "token_f1" if self.sequences else "accuracy"
-        named = {"single_label_classification": classes, "multi_label_classification": "f1", "regression": "rmse"}
+        named = {SINGLE: "token_f1" if self.sequences else "accuracy", MULTI: "f1", REGRESSION: "rmse"}
         return named.get(self.problem, "loss")
 
 
 def read_labels(
-    rows: Rows,
+    source: Source,
     column: str | None,
     inputs: list[str],
     reader: Reader,
-    per_position: bool | None,
-    problem: str | None,
-    outside: str | None,
+    per_position: bool | None = None,
+    problem: str | None = None,
+    outside: str | None = None,
+    empty: np.ndarray | None = None,
+    names: list[str] | None = None,
 ) -> Labels:
-    """Read a label column; `inputs` are the columns of inputs."""
+    """Read a label column.
+
+    Args:
+        inputs: The columns of inputs, which `reader` reads.
+        per_position, problem, outside: As `load` of own data takes them.
+        empty: Rows of which no label is read; default: none.
+        names: The classes of a model, which labels must be of; default: those of the labels.
+    """
     if problem not in (None, *PROBLEMS):
         raise HfLongSeqError(f"problem_type is {problem!r}: use one of {', '.join(PROBLEMS)}.")
-    cells, none = rows.cells(column), np.zeros(len(rows), np.float32)
-    if cells is None:
-        return Labels(None, (), np.zeros(len(rows), bool), none)
+    none = np.zeros(len(source), np.float32)
+    if column is None:
+        return Labels(None, (), none.astype(bool), none)
+    cells, class_names = source.labels(column), source.classes(column)
     missing = np.array([is_absent(cell) for cell in cells], bool)
-    given = np.array(rows.split_of, object)
-    for row in np.flatnonzero(missing & ((given == "validation") | (given == "test"))):
-        raise HfLongSeqError(
-            f"{rows.where(row)} is in {given[row]} and has no label: label it, remove it, or move it to train, where "
-            "pretraining reads it."
-        )
+    if empty is None:
+        for row in np.flatnonzero(missing & np.isin(source.split_of, ("validation", "test"))):
+            raise HfLongSeqError(
+                f"{source.where(row)} is in {source.split_of[row]} and has no label: label it, remove it, or move it "
+                "to train, where pretraining reads it."
+            )
+    else:
+        missing |= empty
     labelled = np.flatnonzero(~missing).tolist()
     if not labelled:
         raise HfLongSeqError(
-            f"No row of {rows.name} has a label: fill in some, or leave the label column out to pretrain."
+            f"No row of {source.name} has a label in column {column!r}: fill in some, or leave it out to pretrain."
         )
-    class_names = _class_names(rows, column)
-    if per_position is None:
-        first = rows.cell(labelled[0], inputs[0])
-        lengths = partial(_lengths, first, rows.where(labelled[0]), reader)
-        per_position = are_given(column, cells[labelled[0]], lengths)
     found = {row: cells[row] for row in labelled}
+    raw = source.column(inputs[0])
+    if per_position is None:
+        lengths = partial(_lengths, raw[labelled[0]], source.where(labelled[0]), reader)
+        per_position = are_given(column, cells[labelled[0]], lengths)
     if per_position:
         if len(inputs) > 1:
             raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
         texts = None
         if reader.modality == "text":
-            raw = rows.cells(inputs[0])
-            if words_in(raw[labelled[0]]):
-                found = over_words({row: raw[row] for row in labelled}, found, class_names, rows.where)
-            texts = {row: text_of(raw[row]) for row in labelled}
-        sequences = LabelSequences.read(found, rows.where, texts, problem, class_names, outside)
+            texts = {row: raw[row] for row in labelled}
+            if words_in(texts[labelled[0]]):
+                found = over_words(texts, found, class_names, source.where)
+            texts = {row: text_of(text) for row, text in texts.items()}
+        sequences = LabelSequences.read(found, source.where, texts, problem, class_names, outside, names)
         return Labels(sequences.problem_type, sequences.names, missing, none, sequences)
-    several = next(
-        (row for row, cell in found.items() if isinstance(cell, list | np.ndarray) and np.size(cell) != 1), None
-    )
-    if problem == "multi_label_classification" or (several is not None and problem is None):
-        names, targets = _several(found, class_names, rows)
-        problem = "multi_label_classification"
-    elif several is not None:
+    several = next((row for row, cell in found.items() if isinstance(cell, list) and len(cell) != 1), None)
+    if several is not None and problem not in (None, MULTI):
         raise HfLongSeqError(
-            f"{rows.where(several)} has {np.size(found[several])} labels: give one class or one number per row, or "
+            f"{source.where(several)} has {len(found[several])} labels: give one class or one number per row, or "
             "leave problem_type out for several labels."
         )
+    problem = MULTI if several is not None else problem
+    found = {row: cell if isinstance(cell, list) else [cell] for row, cell in found.items()}
+    lists = {row: [_whole(label) for label in cell] for row, cell in found.items()}
+    fraction = next((row for row, cell in lists.items() if any(isinstance(label, float) for label in cell)), None)
+    problem = problem or (SINGLE if fraction is None else REGRESSION)
+    if problem == REGRESSION:
+        known, targets = (), _numbers(source, lists)
+    elif fraction is not None:
+        raise HfLongSeqError(
+            f"{source.where(fraction)} has label {lists[fraction][0]}, which is no class: leave problem_type out, or "
+            "set problem_type='regression', to predict numbers."
+        )
     else:
-        problem, names, targets = _targets(rows, found, class_names, problem)
-    every = np.zeros((len(rows), *targets.shape[1:]), targets.dtype)
+        known, targets = _classes(source, lists, problem, class_names, names)
+    every = np.zeros((len(source), *targets.shape[1:]), targets.dtype)
     every[labelled] = targets
-    return Labels(problem, names, missing, every)
+    return Labels(problem, known, missing, every)
+
+
+def _whole(label: Any) -> Any:
+    """Numbers of classes beside empty cells are read as decimal numbers."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
@@ -123,65 +146,40 @@ def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
     return {len(reader.read(raw, where, cut=False))}
 
 
-def _class_names(rows: Rows, column: str) -> list[str] | None:
-    """Names of numbered classes, on which all tables that state them must agree."""
-    stated = [(table.name, names) for table in rows.tables.values() if (names := table.class_names(column))]
-    for table, names in stated:
-        if names != stated[0][1]:
-            raise HfLongSeqError(
-                f"{table} numbers the classes of column {column!r} in the order {', '.join(names)}, but "
-                f"{stated[0][0]} in the order {', '.join(stated[0][1])}: cast both to one ClassLabel."
-            )
-    return stated[0][1] if stated else None
+def _numbers(source: Source, found: dict[int, list]) -> np.ndarray:
+    """Numbers to predict, (rows,) float32."""
+    with explained("The labels are no numbers", ValueError, remedy="leave out --problem_type"):
+        numbers = np.array([cell[0] for cell in found.values()]).astype(np.float32)
+    for row, number in zip(found, numbers, strict=True):
+        if not np.isfinite(number):
+            raise HfLongSeqError(f"{source.where(row)} has label {number}: give a finite number, or none.")
+    return numbers
 
 
-def _several(found: dict[int, Any], class_names: list[str] | None, rows: Rows) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names of the classes, and 0 or 1 for each, (rows, classes): from such rows, or from lists of classes."""
-    cells = {row: np.asarray(cell).reshape(-1).tolist() for row, cell in found.items()}
-    sizes = {len(cell) for cell in cells.values()}
-    flat = {label for cell in cells.values() for label in cell}
-    if class_names is None and len(sizes) == 1 and sizes != {1} and flat <= {0, 1}:
-        return tuple(map(str, range(*sizes))), np.array(list(cells.values()), np.float32)
-    odd = next((row for row, cell in cells.items() if any(isinstance(label, float) for label in cell)), None)
-    if odd is not None:
-        raise HfLongSeqError(f"{rows.where(odd)} has the labels {cells[odd]}: give names or numbers of classes.")
-    known = class_names or sorted(flat)
-    names = tuple(map(str, known))
-    place = {label: index for index, label in enumerate(range(len(known)) if class_names else known)}
-    place |= {name: index for index, name in enumerate(names)}
-    targets = np.zeros((len(cells), len(names)), np.float32)
-    for number, cell in enumerate(cells.values()):
-        targets[number, [place[label] for label in cell]] = 1
-    return names, targets
-
-
-def _targets(
-    rows: Rows, found: dict[int, Any], class_names: list[str] | None, problem: str | None
-) -> tuple[str, tuple[str, ...], np.ndarray]:
-    """Problem, names of the classes (none for numbers), and the class or number of every labelled row."""
-    labelled, labels = list(found), np.asarray([np.asarray(cell).reshape(-1)[0] for cell in found.values()])
-    fractions = labels.dtype.kind == "f" and bool(np.any(np.isfinite(labels) & (labels != np.floor(labels))))
-    if problem is None and fractions:
-        problem = "regression"
-    if problem == "regression":
-        with explained("The labels are no numbers", ValueError, remedy="leave out --problem_type"):
-            numbers = labels.astype(np.float32)
-        for i in np.flatnonzero(~np.isfinite(numbers))[:1]:
-            raise HfLongSeqError(f"{rows.where(labelled[i])} has label {labels[i]}: give a finite number, or none.")
-        return problem, (), numbers
-    if fractions:
-        odd = int(np.argmax(labels != np.floor(labels)))
+def _classes(
+    source: Source, found: dict[int, list], problem: str, class_names: list[str] | None, names: list[str] | None
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names of the classes, and the class of every row, (rows,), or 0 and 1 for each class, (rows, classes)."""
+    flat, sizes = {label for cell in found.values() for label in cell}, {len(cell) for cell in found.values()}
+    if problem == MULTI and class_names is None and flat <= {0, 1} and len(sizes) == 1 and sizes != {1}:
+        if names is None or len(names) == max(sizes):
+            return tuple(names or map(str, range(max(sizes)))), np.array(list(found.values()), np.float32)
+    if problem == SINGLE and names is None and len(flat) < 2:
         raise HfLongSeqError(
-            f"{rows.where(labelled[odd])} has label {labels[odd]}, which is no class: leave problem_type out, or set "
-            "problem_type='regression', to predict numbers."
+            f"Every row of {source.name} has label {min(flat)}: a classification needs at least two classes."
         )
-    labels = labels.astype(np.int64) if labels.dtype.kind == "f" else labels
-    classes, targets = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
-        raise HfLongSeqError(
-            f"Every row of {rows.name} has label {classes[0]!s}: a classification needs at least two classes."
-        )
-    problem = "single_label_classification"
-    if class_names is not None and labels.dtype.kind in "iu" and 0 <= labels.min() <= labels.max() < len(class_names):
-        return problem, tuple(class_names), labels.astype(np.int64)
-    return problem, tuple(str(name) for name in classes), targets
+    names = names or class_names or [str(label) for label in sorted(flat)]
+    place = {name: index for index, name in enumerate(names)}
+    ids = []
+    for row, cell in found.items():
+        called = [class_names[label] if class_names else str(label) for label in cell]
+        for name in called:
+            if name not in place:
+                raise unknown_class(name, source.where(row), names)
+        ids.append([place[name] for name in called])
+    if problem == SINGLE:
+        return tuple(names), np.array(ids, np.int64)[:, 0]
+    targets = np.zeros((len(ids), len(names)), np.float32)
+    for target, some in zip(targets, ids, strict=True):
+        target[some] = 1
+    return tuple(names), targets

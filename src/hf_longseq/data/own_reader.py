@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets import Audio, Image
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS
+from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source
 from hf_longseq.errors import HfLongSeqError, explained
 
 # Higher token ids are refused unless `vocab_size` makes room for them: the embedding would have a row for each.
@@ -18,27 +19,37 @@ MOST_TOKEN_IDS = 1_000_000
 MODALITIES = ("text", "tokens", "values", "image", "audio")
 
 
-def guess_modality(value: Any, where: str) -> str:
-    """Modality of an input, by the first value of its column."""
-    if isinstance(value, str):
-        ending = "." + value.rsplit(".", 1)[-1].lower()
-        return "image" if ending in IMAGE_ENDINGS else "audio" if ending in AUDIO_ENDINGS else "text"
+def modality_of(source: Source, column: str) -> str:
+    """Modality of a column: as the data set states it, else by its first value, else by its name."""
+    cells = source.column(column)
+    stated = source.first.features[column]
+    if isinstance(stated, Image | Audio):
+        return "image" if isinstance(stated, Image) else "audio"
+    value = next((value for value in cells if not is_absent(value)), None)
+    if value is None:
+        raise HfLongSeqError(f"{source.name}, column {column!r}, is empty: name another --input_column.")
     if words_in(value):
         return "text"
-    if isinstance(value, list | tuple | np.ndarray):
-        array = np.asarray(value)
-        if array.dtype.kind in "iub" and array.ndim == 1:
-            return "tokens"
-        if array.dtype.kind in "iuf":
-            return "values"
-    raise HfLongSeqError(f"{where} holds {type(value).__name__}: say what it is with --modality.")
+    if isinstance(value, str):
+        ending = "." + value.rsplit(".", 1)[-1].lower()
+        found = "image" if ending in IMAGE_ENDINGS else "audio" if ending in AUDIO_ENDINGS else "text"
+        # a csv file holds numbers as text
+        return {"input_values": "values", "input_ids": "tokens"}.get(column, found)
+    array = np.asarray(value) if isinstance(value, list) else np.array(None)
+    if array.dtype.kind in "iub" and array.ndim == 1:
+        return "tokens"
+    if array.dtype.kind in "iuf":
+        return "values"
+    raise HfLongSeqError(
+        f"{source.name}, column {column!r}, holds {type(value).__name__}: say what it is with --modality."
+    )
 
 
 def is_absent(value: Any) -> bool:
     """Whether a cell of a table is empty: None, not a number, or blank text."""
     if isinstance(value, str):
         return not value.strip()
-    return value is None or (not isinstance(value, (list, dict, np.ndarray)) and bool(value != value))
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def words_in(value: Any) -> bool:
@@ -61,7 +72,6 @@ class Reader:
         most_ids: Token ids have to be below.
         shape: Of the first picture, or channels of the first series; all others must agree.
         rate: Sampling rate of the first sound; all others must agree.
-        reference: What messages call that which `shape` and `rate` are of.
     """
 
     modality: str
@@ -72,7 +82,13 @@ class Reader:
     most_ids: int = MOST_TOKEN_IDS
     shape: tuple | None = None
     rate: int | None = None
-    reference: str = "earlier ones"
+
+    @property
+    def channels(self) -> int:
+        """Numbers per step, once the first input was read."""
+        if self.modality == "image":
+            return 3 if self.colour else 1
+        return self.shape[0] if self.shape else 1
 
     def read(self, raw: Any, where: str, cut: bool = True) -> np.ndarray:
         """The array of one input, `cut` to the longest allowed; `where` begins the messages about it."""
@@ -84,21 +100,10 @@ class Reader:
             raise HfLongSeqError(f"{where} has length 0: remove the row.")
         return array if self.max_length is None or not cut else array[: self.max_length]
 
-    def content(self, raw: Any, where: str) -> bytes:
-        """What the source holds of an input, before anything is cut, resized or resampled."""
-        if self.modality == "text":
-            return text_of(raw).encode()
-        if self.modality in ("image", "audio"):
-            value = _file(raw)
-            return Path(value).read_bytes() if isinstance(value, str) else value.getvalue()
-        numbers = np.asarray(read_numbers(raw, where), np.float64)
-        return str(numbers.shape).encode() + numbers.tobytes()
-
     def _read_text(self, raw: Any, where: str) -> np.ndarray:
         if not isinstance(raw, str):
             raise HfLongSeqError(f"{where} is {type(raw).__name__}, no text: change --input_column or --modality.")
-        longest = self.max_length or len(raw.encode()) + 1
-        return byte_text.encode(raw, longest)
+        return byte_text.encode(raw, self.max_length or len(raw.encode()) + 1)
 
     def _read_tokens(self, raw: Any, where: str) -> np.ndarray:
         ids = np.asarray(read_numbers(raw, where))
@@ -131,16 +136,25 @@ class Reader:
         samples, rate = open_audio(raw, where, self.sampling_rate)
         self.rate = self.rate or rate
         if rate != self.rate:
-            raise HfLongSeqError(
-                f"{where} has {rate} Hz, {self.reference} {self.rate} Hz: set sampling_rate to resample."
-            )
+            raise HfLongSeqError(f"{where} has {rate} Hz, earlier ones {self.rate} Hz: set sampling_rate to resample.")
         return self._same_shape(samples, samples.shape[1:], where, "channels")
 
     def _same_shape(self, array, shape, where: str, what: str, remedy: str = "make them equal"):
         self.shape = self.shape or tuple(shape)
         if tuple(shape) != self.shape:
-            raise HfLongSeqError(f"{where} has {what} {tuple(shape)}, {self.reference} {self.shape}: {remedy}.")
+            raise HfLongSeqError(f"{where} has {what} {tuple(shape)}, earlier ones {self.shape}: {remedy}.")
         return array
+
+
+def content_of(raw: Any, modality: str, where: str) -> bytes:
+    """What the source holds of an input, before anything is cut, resized or resampled."""
+    if modality == "text":
+        return text_of(raw).encode()
+    if modality in ("image", "audio"):
+        value = _file(raw)
+        return Path(value).read_bytes() if isinstance(value, str) else value.getvalue()
+    numbers = np.asarray(read_numbers(raw, where), np.float64)
+    return str(numbers.shape).encode() + numbers.tobytes()
 
 
 def read_numbers(raw: Any, where: str) -> Any:

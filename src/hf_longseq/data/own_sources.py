@@ -1,13 +1,12 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Opens what a user brings as tables of rows: files, folders, data sets on the Hub, and objects of Python."""
+"""Opens what a user brings as data sets: files, folders, data sets on the Hub, and objects of Python."""
 
-import json
 import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,9 +14,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from datasets import Audio, ClassLabel, Dataset, DatasetDict, Image, IterableDataset, load_dataset, load_from_disk
+from datasets import (
+    Audio,
+    ClassLabel,
+    Column,
+    Dataset,
+    DatasetDict,
+    Features,
+    Image,
+    IterableDataset,
+    concatenate_datasets,
+    load_dataset,
+    load_from_disk,
+)
 from datasets.utils import logging as datasets_logging
 
 from hf_longseq.data.row_hashes import content_hash
@@ -30,167 +39,119 @@ AUDIO_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff")
 MAX_NPZ_BYTES = 4 * 2**30
 SPLIT_NAMES = {"train": "train", "training": "train", "validation": "validation", "valid": "validation"}
 SPLIT_NAMES |= {"val": "validation", "dev": "validation", "test": "test", "testing": "test"}
+# Usual names of the column of inputs.
+INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
+INPUT_NAMES += ("tokens", "words")
 
 
 @dataclass
-class Table:
-    """Rows under named columns; `name` is for messages, `main_column` the file that was named, where every column is a
-    file, and `stamp` the state of files that the rows name."""
+class Source:
+    """What a user brings, opened; rows are numbered through all its splits.
 
-    name: str
-    rows: Dataset
+    Args:
+        splits: The rows under "train", "validation" and "test" if the source is split already, else under "all".
+        names: What messages call each of them.
+        main_column: The column of the file that was named, where every column is a file.
+    """
+
+    splits: dict[str, Dataset]
+    names: dict[str, str]
     main_column: str | None = None
-    stamp: Any = None
 
     @property
-    def names(self) -> list[str]:
-        return self.rows.column_names
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def fingerprint(self) -> str:
-        """What changes with the content."""
-        content = self.rows._fingerprint if self.rows.cache_files else content_hash(self.rows)
-        return f"{content} {self.stamp}"
-
-    def _feature(self, name: str) -> Any:
-        feature = self.rows.features.get(name)
-        return getattr(feature, "feature", feature)  # of a list, that of one
-
-    def class_names(self, name: str) -> list[str] | None:
-        """Names of the classes of a label column, if the data set states them."""
-        feature = self._feature(name)
-        return feature.names if isinstance(feature, ClassLabel) else None
-
-    def modality(self, name: str) -> str | None:
-        """ "image" or "audio", if the data set states it."""
-        feature = self._feature(name)
-        return "image" if isinstance(feature, Image) else "audio" if isinstance(feature, Audio) else None
-
-    def labels(self, name: str) -> list:
-        """All values of a label column; None where the number of a named class is -1, for an unknown one."""
-        labels = self.column(name)
-        if not self.class_names(name):
-            return list(labels)
-        return [None if isinstance(label, int) and label == -1 else label for label in labels]
-
-    def column(self, name: str) -> "Column":
-        """All values of a column, each read when it is asked for."""
-        if name not in self.names:
-            raise HfLongSeqError(
-                f"{self.name} has no column {name!r}{did_you_mean(name, self.names)}: it has {', '.join(self.names)}."
-            )
-        rows = self.rows.select_columns([name])
-        if self.modality(name):
-            rows = rows.cast_column(name, type(rows.features[name])(decode=False))
-        return Column.of(rows, name)
-
-
-class Column(Sequence):
-    """A column in its order, read a block of rows at a time; lists of numbers are arrays."""
-
-    BLOCK = 500
-
-    def __init__(self, rows: Dataset, name: str):
-        self.rows, self.name = rows, name
-        self.start, self.values = -1, []
-
-    @classmethod
-    def of(cls, rows: Dataset, name: str) -> "Column":
-        """A column of a data set; what is not made of numbers may have to be decoded, JSON for one."""
-        kind = rows.features.arrow_schema.field(name).type
-        while pa.types.is_list(getattr(kind, "storage_type", kind)):
-            kind = getattr(kind, "storage_type", kind).value_type
-        plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return cls(rows.select_columns([name]).with_format("arrow" if plain else None), name)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, row: int) -> Any:
-        if not 0 <= row < len(self):
-            raise IndexError(row)
-        start = row - row % self.BLOCK
-        if start != self.start:
-            block = self.rows[start : start + self.BLOCK][self.name]
-            self.start, self.values = start, [_value(cell) for cell in block]
-        return self.values[row - start]
-
-
-def _value(cell: Any) -> Any:
-    """A cell as Python has it, or as an array (L,) or (L, C) where it is a list of numbers without a gap."""
-    if not isinstance(cell, pa.Scalar):
-        return cell
-    values = getattr(cell.value if isinstance(cell, pa.ExtensionScalar) else cell, "values", None)
-    if not isinstance(values, pa.Array) or values.null_count:
-        return cell.as_py()
-    values = getattr(values, "storage", values)
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return values.to_numpy(zero_copy_only=False)
-    if not (pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type)) or not len(values):
-        return cell.as_py()
-    widths, flat = pc.list_value_length(values), values.flatten()
-    plain = pa.types.is_integer(flat.type) or pa.types.is_floating(flat.type)
-    if not plain or flat.null_count or pc.min_max(widths)["min"] != pc.min_max(widths)["max"]:
-        return cell.as_py()
-    return flat.to_numpy(zero_copy_only=False).reshape(len(values), -1)
-
-
-@dataclass
-class Rows:
-    """The rows of all tables, numbered through."""
-
-    tables: dict[str, Table]
+    def first(self) -> Dataset:
+        """The rows for training, which say what the columns are."""
+        return self.splits.get("train", next(iter(self.splits.values())))
 
     @property
     def name(self) -> str:
-        """What messages call the source: the table for training."""
-        return self.first.name
-
-    @property
-    def first(self) -> Table:
-        return self.tables.get("train", next(iter(self.tables.values())))
+        """What messages call the source."""
+        return self.names.get("train", next(iter(self.names.values())))
 
     def __len__(self) -> int:
-        return sum(map(len, self.tables.values()))
+        return sum(map(len, self.splits.values()))
 
     @property
-    def split_of(self) -> list[str]:
-        """The table of every row."""
-        return [split for split, table in self.tables.items() for _ in range(len(table))]
+    def split_of(self) -> np.ndarray:
+        """The split of every row."""
+        return np.repeat(np.array(list(self.splits), object), [len(rows) for rows in self.splits.values()])
+
+    @property
+    def fingerprints(self) -> list[list[str]]:
+        """What changes with the content of a split."""
+        splits = self.splits.items()
+        return [[split, rows._fingerprint if rows.cache_files else content_hash(rows)] for split, rows in splits]
 
     def where(self, row: int) -> str:
-        """What messages call a row, numbered from 1 in its table."""
-        for table in self.tables.values():
-            if row < len(table):
-                return f"{table.name}, row {row + 1},"
-            row -= len(table)
+        """What messages call a row, numbered from 1 in its file."""
+        for split, rows in self.splits.items():
+            if row < len(rows):
+                return f"{self.names[split]}, row {row + 1},"
+            row -= len(rows)
         raise IndexError(row)
 
-    def cell(self, row: int, column: str) -> Any:
-        for table in self.tables.values():
-            if row < len(table):
-                return table.column(column)[row]
-            row -= len(table)
-        raise IndexError(row)
+    def column(self, name: str) -> Column:
+        """All cells of a column, each read when it is asked for; pictures and sounds as their files."""
+        parts = []
+        for split, rows in self.splits.items():
+            known = rows.column_names
+            if name not in known:
+                what = f"{self.names[split]} has no column {name!r}{did_you_mean(name, known)}"
+                raise HfLongSeqError(f"{what}: it has {', '.join(known)}.")
+            rows = rows.select_columns([name]).with_format(None)
+            if isinstance(rows.features[name], Image | Audio):
+                rows = rows.cast_column(name, type(rows.features[name])(decode=False))
+            parts.append(rows)
+        if any(rows.features != parts[0].features for rows in parts):  # whole numbers here and decimal ones there, say
+            with explained(f"{self.name} has several types in column {name!r}", TypeError, ValueError):
+                schemas = [rows.features.arrow_schema for rows in parts]
+                common = Features.from_arrow_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+                parts = [rows.cast(common) for rows in parts]
+        return concatenate_datasets(parts)[name]
 
-    def cells(self, column: str | None) -> list | None:
-        """All values of a column, labels of no known class as None."""
-        return column and [cell for table in self.tables.values() for cell in table.labels(column)]
+    def labels(self, name: str) -> list[Any]:
+        """All cells of a label column; None where the number of a named class is -1, for an unknown one."""
+        unknown = () if self.classes(name) is None else (-1,)
+        return [None if isinstance(cell, int) and cell in unknown else cell for cell in self.column(name)]
+
+    def classes(self, name: str) -> list[str] | None:
+        """Names of the numbered classes of a label column, if the source states them; all splits have to agree."""
+        stated = [(self.names[split], _element(rows, name)) for split, rows in self.splits.items()]
+        stated = [(where, kind.names) for where, kind in stated if isinstance(kind, ClassLabel)]
+        for where, names in stated:
+            if names != stated[0][1]:
+                raise HfLongSeqError(
+                    f"{where} numbers the classes of column {name!r} in the order {', '.join(names)}, but "
+                    f"{stated[0][0]} in the order {', '.join(stated[0][1])}: cast both to one ClassLabel."
+                )
+        return stated[0][1] if stated else None
+
+    def input_name(self) -> str:
+        """The column of inputs: that of the file that was named, the only one, or the first of the usual names."""
+        known = self.first.column_names
+        if self.main_column or len(known) == 1:
+            return self.main_column or known[0]
+        for name in INPUT_NAMES:
+            if name in known:
+                return name
+        raise HfLongSeqError(f"{self.name} has columns {', '.join(known)}: say which one with --input_column.")
 
 
-def open_source(data: Any, num_rows: int | None = None, cache_dir: str | None = None) -> dict[str, Table]:
-    """Tables of a source: under "train", "validation", "test" if it is split already, else under "all".
+def _element(rows: Dataset, name: str) -> Any:
+    """The type of a column; of lists, that of what they hold."""
+    feature = rows.features.get(name)
+    return getattr(feature, "feature", feature)
 
-    `data` is a path, a Hub id, or an object (see `rows_of`); `num_rows` are the first rows to read of every table.
-    """
-    tables = _open_path(str(data), cache_dir) if isinstance(data, str | os.PathLike) else _open_object(data, num_rows)
+
+def open_source(data: Any, num_rows: int | None = None, cache_dir: str | None = None) -> Source:
+    """Open a path, a Hub id, or an object (see `rows_of`); `num_rows` are the first rows to read of every split."""
+    if isinstance(data, str | os.PathLike):
+        source = _open_path(Path(data).expanduser(), str(data), cache_dir)
+    else:
+        source = _of_splits(_splits_of(data, num_rows))
     if num_rows is not None:
-        for table in tables.values():
-            table.rows = table.rows.select(range(min(num_rows, len(table))))
-    return tables
+        source.splits = {split: rows.select(range(min(num_rows, len(rows)))) for split, rows in source.splits.items()}
+    return source
 
 
 def keep_object(data: Any, cache_dir: str | None = None) -> str:
@@ -200,7 +161,7 @@ def keep_object(data: Any, cache_dir: str | None = None) -> str:
     """
     if isinstance(data, str | os.PathLike):
         return str(data)
-    splits = {split: table.rows for split, table in _open_object(data, None).items()}
+    splits = _splits_of(data, None)
     digest = "-".join(content_hash(rows)[:12] for rows in splits.values())
     folder = Path(cache_dir or cache_directory()) / "own-data" / "objects" / digest
     if not (folder / "dataset_dict.json").is_file():  # written last
@@ -208,16 +169,19 @@ def keep_object(data: Any, cache_dir: str | None = None) -> str:
     return str(folder)
 
 
-def _open_object(data: Any, num_rows: int | None) -> dict[str, Table]:
+def _splits_of(data: Any, num_rows: int | None) -> dict[str, Dataset]:
     if isinstance(data, Mapping) and any(isinstance(rows, Dataset | IterableDataset) for rows in data.values()):
-        return _by_name({name: Table(str(name), rows_of(rows, num_rows)) for name, rows in data.items()})
-    return {"all": Table("data", rows_of(data, num_rows))}
+        return {str(split): rows_of(rows, num_rows) for split, rows in data.items()}
+    return {"data": rows_of(data, num_rows)}
 
 
-def _by_name(tables: dict[str, Table]) -> dict[str, Table]:
-    """Tables under the splits that their names mean; the first one alone if they mean none."""
-    known = {SPLIT_NAMES[name]: table for name, table in tables.items() if name in SPLIT_NAMES}
-    return known or {"all": next(iter(tables.values()))}
+def _of_splits(found: Mapping[str, Dataset], name: str | None = None) -> Source:
+    """A source of the splits that the names of data sets mean; of the first one alone if they mean none."""
+    names = {SPLIT_NAMES[split]: split for split in found if split in SPLIT_NAMES}
+    names = names or {"all": next(iter(found))}
+    return Source(
+        {split: found[of] for split, of in names.items()}, {split: name or of for split, of in names.items()}
+    )
 
 
 def rows_of(data: Any, num_rows: int | None = None) -> Dataset:
@@ -234,9 +198,6 @@ def rows_of(data: Any, num_rows: int | None = None) -> Dataset:
         return Dataset.from_pandas(data, preserve_index=False)
     with explained("data could not be read as a table", pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError):
         if isinstance(data, Mapping):
-            lengths = {name: len(column) for name, column in data.items()}
-            if len(set(lengths.values())) > 1:
-                raise HfLongSeqError(f"data has columns of lengths {lengths}: give one entry per example to each.")
             return Dataset.from_dict({str(name): _plain(column) for name, column in data.items()})
         if isinstance(data, np.ndarray):
             return Dataset.from_dict({"x": _plain(data)})
@@ -258,29 +219,23 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) and (value.dtype.kind in "OUS" or not value.ndim) else value
 
 
-def _open_path(data: str, cache_dir: str | None) -> dict[str, Table]:
-    path = Path(data).expanduser()
+def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
     if path.is_dir():
         return _open_folder(path, cache_dir)
-    if path.suffix == ".npz":
-        return {"all": _open_npz(path)}
+    known = (*TABLE_FORMATS, ".npy", ".npz")
+    if not path.exists():
+        if path.suffix in known or data.count("/") != 1 or data.startswith(("/", ".", "~")):
+            raise MissingDataError(f"{data} does not exist: give a file, a folder, or a Hub id such as 'org/name'.")
+        return _open_hub(data)
+    if path.suffix not in known:
+        raise HfLongSeqError(f"{data} ends in {path.suffix!r}: give {', '.join(known)}, a folder or a Hub id.")
     if path.suffix == ".npy":
-        return {"all": _open_npy(path, cache_dir)}
-    if path.suffix in TABLE_FORMATS:
-        return {"all": _open_tables([path], cache_dir)}
-    if path.exists():
-        raise HfLongSeqError(
-            f"{data} ends in {path.suffix!r}: give {', '.join(TABLE_FORMATS)}, .npy, .npz, a folder or a Hub id."
-        )
-    return _open_hub(data)
+        return _open_npy(path, cache_dir)
+    rows = _read_npz(path) if path.suffix == ".npz" else _read_tables([path], cache_dir)
+    return Source({"all": rows}, {"all": path.name})
 
 
-def _open_tables(files: list[Path], cache_dir: str | None) -> Table:
-    for file in files:
-        if not file.exists():
-            raise MissingDataError(f"{file} does not exist: check the path.")
-    if all(map(_is_empty, files)):
-        raise HfLongSeqError(f"{files[0]} is empty: it has no rows.")
+def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
     kind = TABLE_FORMATS[files[0].suffix]
     options: dict[str, Any] = {"cache_dir": _arrow(cache_dir)}
     if kind == "csv":  # an empty cell is empty; the class "None" and the text "NA" are not
@@ -291,44 +246,21 @@ def _open_tables(files: list[Path], cache_dir: str | None) -> Table:
     try:
         rows = load_dataset(kind, data_files=[str(file) for file in files], split="train", **options)
     except Exception as error:  # the readers of datasets raise their own types for what they cannot parse
-        cause = error.__cause__ or error
-        remedy = "save it as UTF-8" if isinstance(cause, UnicodeDecodeError) else "repair or remove that row"
         named = ", ".join(file.name for file in files) if len(files) > 1 else files[0]
-        reason = _bad_line(files) or " ".join(str(cause).split()).rstrip(".")
-        raise HfLongSeqError(f"{named} could not be read as {kind} ({reason}): {remedy}.") from error
+        reason = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+        raise HfLongSeqError(
+            f"{named} could not be read as {kind} ({reason}): repair that row, or save it with rows, as UTF-8."
+        ) from error
     finally:
         datasets_logging.set_verbosity(verbosity)
     if kind == "csv" and len(rows.column_names) == 1 and ";" in rows.column_names[0]:
         raise HfLongSeqError(f"{files[0]} separates its columns by semicolons: save it with commas, or as .tsv.")
-    return Table(files[0].name, rows)
+    return rows
 
 
-def _is_empty(file: Path) -> bool:
-    """Whether a table has no row: nothing, a csv's line of names alone, or an empty list."""
-    if file.suffix == ".parquet":
-        with explained(f"{file} could not be read as parquet", pa.ArrowInvalid, OSError, remedy="save it again"):
-            return pq.read_metadata(file).num_rows == 0
-    with open(file, "rb") as stream:
-        beginning = list(islice((line for line in stream if line.strip()), 2))
-    is_csv = TABLE_FORMATS[file.suffix] == "csv"
-    return len(beginning) < (2 if is_csv else 1) or (len(beginning) == 1 and beginning[0].strip() == b"[]")
-
-
-def _bad_line(files: list[Path]) -> str | None:
-    """The first line of jsonl files that is no JSON object."""
-    for file in files:
-        for number, line in enumerate(file.open("rb") if file.suffix == ".jsonl" else (), start=1):
-            try:
-                if line.strip() and not isinstance(json.loads(line), dict):
-                    return f"line {number} of {file.name} is no mapping"
-            except ValueError as error:
-                return f"line {number} of {file.name}: {error}"
-    return None
-
-
-def _open_npz(path: Path) -> Table:
-    kinds = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
-    with explained(f"{path} could not be read", *kinds, remedy="save plain numeric or text arrays"):
+def _read_npz(path: Path) -> Dataset:
+    kinds = (OSError, ValueError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+    with explained(f"{path} could not be read", *kinds, remedy="save arrays of numbers or text, of one length"):
         with zipfile.ZipFile(path) as packed:  # which never unpacks more than it states
             size = sum(member.file_size for member in packed.infolist())
         if size > MAX_NPZ_BYTES:
@@ -337,14 +269,10 @@ def _open_npz(path: Path) -> Table:
                 "into memory: save each array as .npy, which is read in place."
             )
         with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
-    if len(set(lengths.values())) != 1 or len(lengths) != len(arrays):
-        raise HfLongSeqError(f"{path} has arrays of lengths {lengths}: every array needs one entry per example.")
-    return Table(path.name, rows_of(arrays))
+            return Dataset.from_dict({name: _plain(array) for name, array in archive.items()})
 
 
-def _open_npy(path: Path, cache_dir: str | None) -> Table:
+def _open_npy(path: Path, cache_dir: str | None) -> Source:
     """An array of examples, with other .npy files of the same folder as further columns."""
     arrays, files = {}, {path.stem: path, **{file.stem: file for file in sorted(path.parent.glob("*.npy"))}}
     for name, file in files.items():
@@ -358,7 +286,7 @@ def _open_npy(path: Path, cache_dir: str | None) -> Table:
     fitting = [name for name, array in arrays.items() if array.ndim and len(array) == len(arrays[path.stem])]
     stamps = {str(files[name]): (stat.st_size, stat.st_mtime_ns) for name in fitting if (stat := files[name].stat())}
     rows = Dataset.from_generator(_npy_rows, gen_kwargs={"stamps": stamps}, cache_dir=_arrow(cache_dir))
-    return Table(path.name, rows, main_column=path.stem)
+    return Source({"all": rows}, {"all": path.name}, main_column=path.stem)
 
 
 def _npy_rows(stamps: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
@@ -367,28 +295,28 @@ def _npy_rows(stamps: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
         yield {name: _plain(np.asarray(array[row])) for name, array in arrays.items()}
 
 
-def _open_folder(folder: Path, cache_dir: str | None) -> dict[str, Table]:
+def _open_folder(folder: Path, cache_dir: str | None) -> Source:
     """A folder of tables named after splits, of a saved data set, or of pictures or sounds in one folder per class."""
     if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
         with explained(f"{folder} could not be read as a saved data set", OSError, ValueError, pa.ArrowInvalid):
             saved = load_from_disk(str(folder))
-        splits = saved if isinstance(saved, DatasetDict) else {"all": saved}
-        return _by_name({split: Table(folder.name, rows) for split, rows in splits.items()})
+        return _of_splits(saved if isinstance(saved, DatasetDict) else {"all": saved}, folder.name)
     tables = sorted(file for file in folder.iterdir() if file.suffix in TABLE_FORMATS)
     if tables:
         grouped = _by_split(tables, lambda file: re.split("[-_]", file.stem)[0])
-        return {split: _open_tables(files, cache_dir) for split, files in grouped.items()}
+        splits = {split: _read_tables(files, cache_dir) for split, files in grouped.items()}
+        return Source(splits, {split: files[0].name for split, files in grouped.items()})
     endings = IMAGE_ENDINGS + AUDIO_ENDINGS
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
     if not files:
         raise HfLongSeqError(f"{folder} holds no table, picture or sound: check the path.")
-    found = {}
+    splits = {}
     for split, some in _by_split(files, lambda file: file.relative_to(folder).parts[0]).items():
         columns = {"file": [str(file) for file in some]}
         if any(len(file.relative_to(folder).parts) > (1 if split == "all" else 2) for file in some):
             columns["label"] = [file.parent.name for file in some]  # else no folder of a class: for pretraining
-        found[split] = Table(folder.name, Dataset.from_dict(columns))
-    return found
+        splits[split] = Dataset.from_dict(columns)
+    return Source(splits, dict.fromkeys(splits, folder.name))
 
 
 def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, list[Path]]:
@@ -401,11 +329,9 @@ def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, li
     return grouped
 
 
-def _open_hub(repo_id: str) -> dict[str, Table]:
+def _open_hub(repo_id: str) -> Source:
     from huggingface_hub.errors import HfHubHTTPError
 
-    if repo_id.count("/") != 1 or repo_id.startswith(("/", ".", "~")):
-        raise MissingDataError(f"{repo_id} does not exist: give a file, a folder, or a Hub id such as 'org/name'.")
     try:
         splits = load_dataset(repo_id)
     except (OSError, HfHubHTTPError, ValueError, RuntimeError) as error:
@@ -413,8 +339,7 @@ def _open_hub(repo_id: str) -> dict[str, Table]:
         raise MissingDataError(
             f"{repo_id} is no file here and could not be loaded from the Hub ({reason})."
         ) from error
-    splits = splits if isinstance(splits, DatasetDict) else {"all": splits}
-    return _by_name({name: Table(repo_id, rows) for name, rows in splits.items()})
+    return _of_splits(splits if isinstance(splits, DatasetDict) else {"all": splits}, repo_id)
 
 
 def _arrow(cache_dir: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hf_longseq.data.own_sources import Rows
+from hf_longseq.data.own_sources import Source
 from hf_longseq.data.row_hashes import hash_of
 from hf_longseq.errors import HfLongSeqError
 
@@ -16,7 +16,7 @@ UNLABELLED, DROPPED = "unlabelled", "dropped"
 
 
 def make_splits(
-    rows: Rows,
+    source: Source,
     hashes: np.ndarray,
     groups: list | None,
     unlabelled: np.ndarray,
@@ -28,8 +28,8 @@ def make_splits(
     Splits of the source are kept; `shares` of train make those that it lacks, by hashes. Unlabelled rows that equal a
     held-out row, or belong to the group of one, are left out.
     """
-    given = rows.split_of
-    split_of = pd.Series(["train" if split == "all" else split for split in given], dtype=object)
+    given = source.split_of
+    split_of = pd.Series(np.where(given == "all", "train", given), dtype=object)
     split_of[unlabelled] = UNLABELLED
     missing = {split: share for split, share in shares.items() if split not in given}
     for split, share in missing.items():
@@ -38,13 +38,13 @@ def make_splits(
     inputs = pd.Series(hashes)
     keys = inputs if groups is None else pd.Series([str(group) for group in groups], dtype=object)
     if groups is not None:
-        _check_groups(rows, split_of, keys)
+        _check_groups(source, split_of, keys)
     held_out = split_of.isin(("validation", "test"))
     whole = keys[(split_of == "train") & ~inputs.isin(inputs[held_out])]
     taken = split_by_hash(whole.unique(), shares, list(missing), seed)
     if taken and not {"train", *missing} <= set(taken.values()):
         what = f"{len(taken)} different rows" if groups is None else f"{len(taken)} groups"
-        raise HfLongSeqError(f"{rows.name} has only {what}: too few to set validation and test examples apart.")
+        raise HfLongSeqError(f"{source.name} has only {what}: too few to set validation and test examples apart.")
     split_of[whole.index] = whole.map(taken)
     held_out = split_of.isin(("validation", "test"))
     equal = inputs.isin(inputs[held_out])
@@ -72,12 +72,12 @@ def split_by_hash(keys: Iterable[Any], shares: dict[str, float], missing: list[s
     return taken
 
 
-def _check_groups(rows: Rows, split_of: pd.Series, groups: pd.Series) -> None:
+def _check_groups(source: Source, split_of: pd.Series, groups: pd.Series) -> None:
     """Raise if the source has a group in two of its splits."""
     settled = split_of[split_of != UNLABELLED]
     home = settled.groupby(groups[settled.index]).transform("first")
     for row in settled.index[settled != home]:
         raise HfLongSeqError(
-            f"{rows.where(row)} belongs to group {groups[row]} and to {settled[row]}, but others of the group to "
+            f"{source.where(row)} belongs to group {groups[row]} and to {settled[row]}, but others of the group to "
             f"{home[row]}: give all rows in one file, or leave out group_column."
         )

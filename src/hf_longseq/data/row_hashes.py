@@ -24,9 +24,6 @@ INPUTS = ("input_ids", "input_values", "input_ids_2", "input_values_2")
 BATCH = 256
 ROW_HASH = "row_hash"
 FILE = "trained_on.npy"
-# A checkpoint keeps the lowest hashes of its training rows, up to this many (512 KiB): all of a smaller data set, and
-# of a larger one a random part, from which the share is estimated.
-MOST = 1 << 16
 
 
 def hash_of(contents: Iterable[bytes]) -> int:
@@ -72,29 +69,23 @@ def add_to(digest, table: pa.Table) -> None:
 
 def save_trained_on(folder: Path, rows: Dataset, start: Path | None = None) -> None:
     """Record in a checkpoint's folder the rows it was trained on, and those of the checkpoint it started from."""
-    earlier = _read(start) if start is not None else np.array([], np.int64)
-    known = np.unique(np.concatenate([row_hashes(rows), earlier]))
-    if len(earlier) >= MOST:  # above the highest hash that it kept, nothing is known of the earlier rows
-        known = known[known <= earlier[-1]]
-    np.save(folder / FILE, known[:MOST])
+    earlier = [] if start is None else [_read(start)]
+    np.save(folder / FILE, np.unique(np.concatenate([row_hashes(rows), *earlier])))
 
 
 def count_trained_on(folder: Path, rows: Dataset, name: str) -> int:
     """How many rows, of the split called `name`, a checkpoint was trained on; a warning says so if there are any."""
-    known = _read(folder)
-    hashes = row_hashes(rows) if len(known) else known
-    told = hashes[hashes <= known[-1]] if len(known) >= MOST else hashes
-    count = round(np.isin(told, known).mean() * len(hashes)) if len(told) else 0
+    count = int(np.isin(row_hashes(rows), known).sum()) if len(known := _read(folder)) else 0
     if count:
         logger.warning(
             "%d of %d %s rows were among those that %s was trained on: their scores say little about new rows.",
-            count, len(hashes), name, folder,
+            count, len(rows), name, folder,
         )  # fmt: skip
     return count
 
 
 def _read(folder: Path) -> np.ndarray:
-    """The hashes that a checkpoint's folder records, sorted; none where it records nothing."""
+    """The hashes that a checkpoint's folder records; none where it records nothing."""
     path = Path(folder) / FILE
     if not path.is_file():
         return np.array([], np.int64)
@@ -104,4 +95,4 @@ def _read(folder: Path) -> np.ndarray:
         raise HfLongSeqError(f"{path} could not be read ({error}): restore it, or delete it.") from error
     if known.ndim != 1 or known.dtype != np.int64:
         raise HfLongSeqError(f"{path} holds {known.dtype} of shape {known.shape}: restore it, or delete it.")
-    return np.sort(known)
+    return known

@@ -17,8 +17,7 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 from scipy.io import wavfile
 
-from hf_longseq.data.columns import Row
-from hf_longseq.data.converted import load_converted
+from hf_longseq.data.converted import Row, load_converted
 from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
 

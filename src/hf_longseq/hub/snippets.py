@@ -16,9 +16,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from transformers import AutoTokenizer
 
+from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.published import INPUTS, media_kind, to_published
 from hf_longseq.data.task import TASKS, load_task
-from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import explained
 
 MEDIA = {"audio": "example.wav", "image": "example.png"}

@@ -17,8 +17,7 @@ from transformers import AutoModelForTokenClassification, PreTrainedModel, Print
 from hf_longseq.data import byte_text
 from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.published import content_hash
-from hf_longseq.data.raw_inputs import RawInputs
-from hf_longseq.data.raw_labels import LabelledInputs
+from hf_longseq.data.raw_inputs import LabelledInputs, RawInputs
 from hf_longseq.data.row_hashes import ROW_HASH, count_trained_on
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import run_folder
@@ -156,9 +155,10 @@ def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_posi
     new = {"prediction", "score", "probabilities", "spans", *(f"probability.{name}" for name in config.label2id)}
     taken = [name for name in (cells[0] if cells else ()) if name in new]
     if taken:
-        logger.warning("%s has columns that predictions replace: %s.", rows.name, ", ".join(taken))
+        logger.warning("%s has columns that predictions replace: %s.", rows.source.name, ", ".join(taken))
     if len(found) < count:
-        logger.warning("%s: %d of %d rows have no input and get no prediction.", rows.name, count - len(found), count)
+        lacking = count - len(found)
+        logger.warning("%s: %d of %d rows have no input and get no prediction.", rows.source.name, lacking, count)
     none = {"spans" if per_position and config.problem_type != "regression" else "prediction": None}
     table = []
     for row, own in enumerate(cells):
@@ -176,10 +176,10 @@ def _score(model: str | os.PathLike, source: Any, given: dict[str, str | None], 
     rows = LabelledInputs(RawInputs(source, folder, config, given, recorded), config, problem, per_position)
     if missing := {what: number for what, number in rows.without.items() if number}:
         counts = ", ".join(f"{number} without {what}" for what, number in missing.items())
-        logger.warning("%s: %d of %d rows are left out: %s.", rows.inputs.name, len(rows.inputs) - len(rows),
+        logger.warning("%s: %d of %d rows are left out: %s.", rows.inputs.source.name, len(rows.inputs) - len(rows),
                        len(rows.inputs), counts)  # fmt: skip
     if recorded:
-        count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), rows.inputs.name)
+        count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), rows.inputs.source.name)
     scale, names = getattr(config, "label_scale", None), tuple(config.id2label.values())
     metrics: SplitMetrics = ClassificationMetrics(problem, label_scale=scale)
     if per_position:

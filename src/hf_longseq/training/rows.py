@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow.compute as pc
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from hf_longseq.data.processors import task_processor
+from hf_longseq.data.processors import byte_tokenizer, cut_length, task_processor
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.data.tokenizers import byte_tokenizer, cut_length
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.length_grouping import sequence_lengths
 

@@ -90,8 +90,7 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
     """Inputs without labels that equal no held-out input, after those of train if the section asks for all."""
     more = [splits["unlabelled"]] if "unlabelled" in splits else []
     if section.unlabelled is not None:
-        known = ("input_column", "colour", "image_size", "sampling_rate", "cache_dir")
-        options = {name: section.options[name] for name in known if name in section.options}
+        options = {name: section.options[name] for name in ("input_column", "cache_dir") if name in section.options}
         more.append(read_unlabelled(section.unlabelled, spec, splits["train"], **options))
     alone = section.pretrain_inputs == "unlabelled"
     if not more:

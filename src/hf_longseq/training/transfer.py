@@ -36,8 +36,8 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from hf_longseq.data.byte_text import BYTE_ID
+from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.data.tokenizers import task_tokenizer
 from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.training.architectures import KNOWN, base_config, commit_of, model_field_types, starts_from
 from hf_longseq.training.arguments import ModelSection
