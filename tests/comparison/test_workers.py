@@ -19,7 +19,7 @@ from hf_longseq.comparison.execute import clear_leftovers
 from hf_longseq.comparison.one_run import Task
 from hf_longseq.comparison.plan import Run
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import locks
+from hf_longseq.training import run_folder
 from hf_longseq.training.progress import silent
 from results_folders import arms_of
 
@@ -35,7 +35,7 @@ def do(out, **options):
 def test_a_second_command_in_the_folder_is_refused_while_one_works_there(toy_tasks, tmp_path, options):
     do(tmp_path / "out", inits=["scratch"])
     before = (tmp_path / "out" / "results.json").read_text()
-    with locks.holding(tmp_path / "out"):
+    with run_folder.holding(tmp_path / "out"):
         with pytest.raises(HfLongSeqError, match="is in use by another command .process .*: let it end"):
             do(tmp_path / "out", inits=["scratch"], **options)
     assert (tmp_path / "out" / "results.json").read_text() == before
@@ -86,8 +86,8 @@ def test_what_a_kill_left_of_runs_is_cleared_away(tmp_path):
 
 
 def test_a_run_that_a_living_process_still_writes_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(locks, "SECONDS_TO_DIE", 0)
-    with locks.holding(tmp_path / "runs" / "a"):
+    monkeypatch.setattr(run_folder, "SECONDS_TO_DIE", 0)
+    with run_folder.holding(tmp_path / "runs" / "a"):
         with pytest.raises(HfLongSeqError, match="a is in use by another command"):
             clear_leftovers(tmp_path)
 

@@ -1,5 +1,4 @@
 import json
-import socket
 
 import pytest
 import yaml
@@ -111,7 +110,7 @@ def test_a_failed_write_leaves_nothing_and_a_killed_one_is_in_nobodys_way(tmp_pa
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / f".resolved.yaml.{socket.gethostname()}.99999999").write_text("mod")
+    (tmp_path / "run" / ".resolved.yaml.part").write_text("mod")
     assert run_folder.claim_folder(tmp_path / "run", SETTINGS) == "new"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["resolved.yaml"]
 

@@ -75,11 +75,6 @@ def _sentence(error: Exception) -> str | None:
         return said
     if isinstance(error, ImportError):
         return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
-    from hf_longseq.training.checkpoints import is_full
-
-    if is_full(error):
-        file = f" of {error.filename}" if getattr(error, "filename", None) else ""
-        return f"there is no room for the files{file} ({said}): make room and rerun the command."
     if isinstance(error, (ValueError, OSError)):
         return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
     return None

@@ -38,7 +38,7 @@ from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.workers import Cluster, Here, Processes, Workers, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import distributed, locks, run_folder
+from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe, joint_settings
 
@@ -137,7 +137,7 @@ def compare(
     bases = settings.base_recipes(axes, load)
     check_settings(axes, load)
     output_dir, data = Path(output_dir), DataCache()
-    with locks.holding(output_dir):
+    with run_folder.holding(output_dir):
         names = {} if overwrite else settings.earlier_names(output_dir)
         section = next(iter(bases.values())).data
         whole = len(load_task(section.task, **section.options)[0]["train"])
@@ -217,7 +217,7 @@ def spt(
         if not any(answer.more_seeds for answer in found):
             break
     folder = comparison.output_dir
-    with locks.holding(folder):
+    with run_folder.holding(folder):
         rule = {"until_decided": until_decided, "looks": list(LOOKS) if count > 1 else [len(look)]}
         run_folder.write_json(folder / ANSWER, {**rule, "answers": [asdict(answer) for answer in found]})
         return replace(comparison, best=keep_best(folder), answers=found)
@@ -225,15 +225,15 @@ def spt(
 
 def clear_leftovers(output_dir: Path) -> None:
     """Wait for the processes of a command that was killed, which end with it, and remove what they left of runs."""
-    for lock in (output_dir / RUNS).glob(f"*/{locks.LOCK}"):
+    for lock in (output_dir / RUNS).glob(f"*/{run_folder.LOCK}"):
         try:
-            with filelock.FileLock(lock, timeout=locks.SECONDS_TO_DIE):
+            with filelock.FileLock(lock, timeout=run_folder.SECONDS_TO_DIE):
                 if (lock.parent / run_folder.METRICS).is_file():
-                    shutil.rmtree(lock.parent / locks.CHECKPOINTS, ignore_errors=True)
+                    shutil.rmtree(lock.parent / run_folder.CHECKPOINTS, ignore_errors=True)
                 lock.unlink()
         except filelock.Timeout:
             raise HfLongSeqError(
-                f"{lock.parent} is in use by another command ({locks.read_text(lock)}): let it end."
+                f"{lock.parent} is in use by another command ({run_folder.read_text(lock)}): let it end."
             ) from None
 
 

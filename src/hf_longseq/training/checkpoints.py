@@ -9,28 +9,16 @@ A folder without a seal, or whose files do not match it, is passed over, and the
 are deleted only after a newer one is sealed.
 """
 
-import contextlib
-import errno
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-from safetensors import SafetensorError
 from transformers import TrainerCallback
 
-from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.locks import CHECKPOINTS
-from hf_longseq.training.run_folder import file_hash, read_json, sync, write_json
+from hf_longseq.training.run_folder import CHECKPOINTS, file_hash, read_json, sync, write_json
 
 SEAL = "complete.json"
 STATE = "trainer_state.json"
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# In the words of libraries that raise errors of their own without a number.
-NO_SPACE_SIGNS = (
-    *("No space left on device", "Disk quota exceeded", "File too large", "basic_ios::clear: iostream error"),
-    *(f"(os error {number})" for number in NO_SPACE),
-)
 
 
 def last_checkpoint(run: str | os.PathLike) -> Path | None:
@@ -91,43 +79,6 @@ def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
             # Without its seal first: half-deleted must not look complete.
             (checkpoint / SEAL).unlink(missing_ok=True)
             shutil.rmtree(checkpoint, ignore_errors=True)
-
-
-def is_writing_error(error: Exception) -> bool:
-    """Whether an error says that a file could not be written, by whichever library it was."""
-    if isinstance(error, RuntimeError):  # torch.save has no class of its own for it
-        signs = ("PytorchStreamWriter", "inline_container", "file write failed", "iostream error")
-        return any(sign in str(error) for sign in signs)
-    return isinstance(error, (OSError, SafetensorError))
-
-
-def is_full(error: Exception) -> bool:
-    """Whether an error says that a disk, a quota or the limit of a file's size leaves no room."""
-    numbers = [getattr(cause, "errno", None) for cause in (error, error.__cause__, error.__context__)]
-    return any(number in NO_SPACE for number in numbers) or any(sign in str(error) for sign in NO_SPACE_SIGNS)
-
-
-@contextlib.contextmanager
-def room_in(folder: Path) -> Iterator[None]:
-    """Report a full disk in one sentence that names the checkpoint from which the run will resume."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, HfLongSeqError) or not is_full(error):
-            raise
-        raise HfLongSeqError(unwritten("a file of the run", folder, error)) from error
-
-
-def unwritten(what: str, folder: Path, error: Exception) -> str:
-    """The sentence about what could not be written below a run's folder."""
-    kept, reason = last_checkpoint(folder), " ".join(str(error).split())
-    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
-    if is_full(error) or free < 1 << 20:
-        reason = f"the disk, its quota or the limit of a file's size is reached, {free / 1e6:.0f} MB free"
-    return (
-        f"{what} could not be written to {folder} ({reason}): make room there and rerun the "
-        f"command, which resumes from {kept.name if kept else 'the start'}."
-    )
 
 
 class OwnBestCheckpoint(TrainerCallback):

@@ -25,7 +25,7 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
 from hf_longseq.training.arguments import convert, option, require
-from hf_longseq.training.locks import CHECKPOINTS
+from hf_longseq.training.run_folder import CHECKPOINTS
 from hf_longseq.training.tracking import PROJECT
 
 _CHOICE = "is set by the run, which keeps the best checkpoint on validation at every evaluation: set eval_steps"

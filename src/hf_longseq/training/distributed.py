@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.locks import read_text
+from hf_longseq.training.run_folder import read_text
 
 Result = TypeVar("Result")
 

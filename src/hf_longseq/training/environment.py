@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from hf_longseq.training.locks import read_text
+from hf_longseq.training.run_folder import read_text
 from hf_longseq.version import __version__
 
 

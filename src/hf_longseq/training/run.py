@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, PrinterCallback
 
 from hf_longseq.data.row_hashes import count_trained_on, save_trained_on
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training import callbacks, checkpoints, distributed, locks, run_folder
+from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
 from hf_longseq.training.architectures import starts_from
 from hf_longseq.training.arguments import check_seed
 from hf_longseq.training.assemble import all_labels
@@ -186,8 +186,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
     """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
     with (
         tracker(job.settings.report_to, job.settings.section, job.folder),
-        locks.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
-        checkpoints.room_in(job.folder),
+        run_folder.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
     ):
         distributed.check_enough(len(job.train))
         stop = callbacks.StopOnSignal(job.tell)
@@ -196,7 +195,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
         if state == "finished":
             job.tell(job.steps, None)
             if distributed.is_main():  # a kill may have come before that
-                shutil.rmtree(job.folder / locks.CHECKPOINTS, ignore_errors=True)
+                shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)
             return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
         flops = _flops(job, trainer)  # in every process, for batch norm is computed by all together
         test_metrics = _train(job, trainer, stop, resumed_from)
@@ -337,7 +336,7 @@ def _finish(trainer: LongSeqTrainer, model: PreTrainedModel, folder: Path, resul
         if path.is_file():
             run_folder.sync(path)  # the mark of a finished run must not reach the disk before its weights
     run_folder.write_json(folder / run_folder.METRICS, result)
-    shutil.rmtree(folder / locks.CHECKPOINTS, ignore_errors=True)
+    shutil.rmtree(folder / run_folder.CHECKPOINTS, ignore_errors=True)
 
 
 def _chance(job: Job, result: dict[str, Any]) -> dict[str, Any]:

@@ -8,43 +8,82 @@
     history.json      loss and validation metrics over the steps (the learning curve)
     trained_on.npy    hashes of the rows it was trained on, its starting checkpoint's included; never published
     metrics.json      the result; its presence marks the run as finished
+    checkpoints/      of an unfinished run
+    .lock             held by the one command that writes here; the system lets go of it when that is killed
 
 Each file is written whole or not at all.
 """
 
-import glob
+import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
 import yaml
 
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.training.locks import CHECKPOINTS, LOCK, lives
 
 if TYPE_CHECKING:
     from hf_longseq.data.task import TaskSpec
 
 RESOLVED, ENVIRONMENT, DATA = "resolved.yaml", "environment.json", "data.json"
 SPLITS, HISTORY, METRICS = "splits.json", "history.json", "metrics.json"
+CHECKPOINTS, LOCK = "checkpoints", ".lock"
+# Processes that a killed command started (the workers that prepared its batches) end within this time.
+SECONDS_TO_DIE = 10
 # Values that a file of settings may hold.
 MOST_VALUES = 1_000_000
-# Names under which files and folders are written before they get their own.
-UNFINISHED = re.compile(r"\..+\.\d+")
+# What files and folders are called until they are whole: `.NAME.part`.
+UNFINISHED = ".part"
+
+
+@contextlib.contextmanager
+def holding(folder: str | os.PathLike) -> Iterator[None]:
+    """Keep every other command out of an output folder."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=SECONDS_TO_DIE)
+    except filelock.Timeout:
+        raise HfLongSeqError(
+            f"output_dir {folder} is in use by another command ({read_text(path) or 'of unknown number'}): let it "
+            "end, or choose another output_dir."
+        ) from None
+    try:
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        yield
+    finally:
+        # Removed while still held: whoever waits for this very file sees that it has no name any more.
+        path.unlink(missing_ok=True)
+        lock.release()
+        for empty in (folder / CHECKPOINTS, folder):
+            with contextlib.suppress(OSError):
+                empty.rmdir()
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; nothing where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
     """Write a file so that readers see the old content or the new one, never a part; text is written as UTF-8."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
-    temporary = _unfinished(path)
+    temporary = path.with_name(f".{path.name}{UNFINISHED}")
     try:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         sync(temporary)
@@ -113,8 +152,8 @@ def _expanded_size(value: Any, known: dict[int, int]) -> int:
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
     folder = Path(folder)
-    _remove_leftovers(folder)
-    fresh = _unfinished(folder)
+    fresh = folder.with_name(f".{folder.name}{UNFINISHED}")
+    shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
         fill(fresh)
@@ -123,22 +162,6 @@ def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> N
         raise
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(fresh, folder)
-
-
-def _unfinished(path: Path) -> Path:
-    """Where this process writes a file or folder until it is whole; those of another machine have other names."""
-    return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Delete what processes of this machine that were killed wrote of a file or folder, short of its name."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*"):
-        if not UNFINISHED.fullmatch(left.name) or lives(left.suffix[1:]):
-            continue
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            left.unlink(missing_ok=True)
 
 
 def read_resolved(folder: str | os.PathLike) -> dict | None:
@@ -186,7 +209,7 @@ def _content(folder: Path) -> list[Path]:
     ours = [LOCK]
     if not any((folder / CHECKPOINTS).glob("*")):
         ours.append(CHECKPOINTS)  # a Trainer makes its folder before it is known what is here
-    return [path for path in folder.iterdir() if path.name not in ours and not UNFINISHED.fullmatch(path.name)]
+    return [path for path in folder.iterdir() if path.name not in ours and path.suffix != UNFINISHED]
 
 
 def empty_folder(folder: str | os.PathLike) -> None:

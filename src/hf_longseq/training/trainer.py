@@ -265,11 +265,9 @@ class LongSeqTrainer(ShardedTrainer):
                 # A pickle, which nothing here opens.
                 (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
                 checkpoints.seal(folder)
-        except Exception as error:
-            if not checkpoints.is_writing_error(error):
-                raise
-            shutil.rmtree(folder, ignore_errors=True)
-            raise HfLongSeqError(checkpoints.unwritten(folder.name, folder.parent.parent, error)) from error
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)  # the disk may be full
+            raise
         finally:
             self.args.save_total_limit = limit
         self.accelerator.wait_for_everyone()
