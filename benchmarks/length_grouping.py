@@ -27,7 +27,7 @@ from hf_longseq import (
     load_task,
 )
 from hf_longseq.training.environment import cpu_name, git_commit
-from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
+from hf_longseq.training.sampling import LengthGroupedOrder, sequence_lengths
 
 MODELS = {"s4": (S4Config, S4ForMaskedLM), "transformer": (LongTransformerConfig, LongTransformerForMaskedLM)}
 

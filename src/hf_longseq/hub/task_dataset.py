@@ -27,7 +27,7 @@ from hf_longseq.escaping import render
 from hf_longseq.hub.repository import Publication, Repository
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import all_labels
-from hf_longseq.training.length_grouping import sequence_lengths
+from hf_longseq.training.sampling import sequence_lengths
 from hf_longseq.version import __version__
 
 TEMPLATE = Path(__file__).parent / "templates" / "task_card.md.jinja"

@@ -134,6 +134,17 @@ class StopOnSignal(TrainerCallback):
             self._obey(self._received or self._agreed)
 
 
+class DropoutOfItsOwn(TrainerCallback):
+    """Gives every process but the first a stream of random numbers of its own when training begins.
+
+    Weights are drawn before; order and masks have their own seeds. A resumed run restores each process's stream.
+    """
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if args.process_index > 0:
+            torch.manual_seed(args.seed + 1_000_003 * args.process_index)
+
+
 class WallClock(TrainerCallback, ExportableState):
     """Seconds spent in training, evaluations included, added up over resumes (kept in each checkpoint)."""
 
@@ -184,20 +195,6 @@ class ProgressReport(TrainerCallback):
         if shown and state.is_world_process_zero:
             text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
             self.listener(self.label, state.global_step, state.max_steps, text)
-
-
-def parameter_group_table(groups: list[dict]) -> str:
-    """Return the optimiser's groups as text: name, tensors, numbers, learning rate, weight decay."""
-    lines = [f"{'group':<10}{'tensors':>8}{'parameters':>12}{'lr':>11}{'decay':>8}"]
-    for group in groups:
-        # a model that declares no groups has the two of the stock Trainer
-        name = group.get("name", "decay" if group["weight_decay"] else "no_decay")
-        numbers = sum(parameter.numel() for parameter in group["params"])
-        lines.append(
-            f"{name:<10}{len(group['params']):>8}{numbers:>12,}"
-            f"{group.get('initial_lr', group['lr']):>11.2e}{group['weight_decay']:>8.3g}"
-        )
-    return "\n".join(lines)
 
 
 def at_chance(accuracy: float, chance: float, examples: int) -> bool:

@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from hf_longseq.data.processors import byte_tokenizer, cut_length, task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.length_grouping import sequence_lengths
+from hf_longseq.training.sampling import sequence_lengths
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`LongSeqTrainer` and `SPTTrainer`: transformers' Trainer for long sequences and state-space models.
 
-- the model declares its parameter groups (`model.parameter_groups`), the trainer uses and prints them;
+- the model declares its parameter groups (`model.parameter_groups`);
 - evaluation has its own collator, so that validation masks are fixed while training masks are fresh;
 - denoising is scored by a few counts per example, never by keeping length x vocabulary logits;
 - losses and metrics are exact over a split: sums divided once, no mean of batch means, no example dropped;
-- a checkpoint counts only when it is complete, and going on from one gives the weights of the undisturbed run.
+- a checkpoint counts only when it is complete, and going on from one gives the weights of the undisturbed run;
+- several processes train as one does (`sampling.py`), each with dropout of its own; where parameters are sharded
+  (FSDP2), state-space parameters stay in float32.
 
 Axes: B batch, L length, C channels, V vocabulary, Q levels, K labels.
 """
@@ -19,10 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, TrainingArguments
+from torch.utils.data import DataLoader, Sampler
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalPrediction, PredictionOutput
-from transformers.utils import logging
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback, in_direction
 from hf_longseq.data.processors import task_processor
@@ -32,18 +34,20 @@ from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
 from hf_longseq.training.assemble import assemble, pretrains
-from hf_longseq.training.callbacks import parameter_group_table
+from hf_longseq.training.callbacks import DropoutOfItsOwn
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
-from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
-from hf_longseq.training.length_grouping import LengthGroupedOrder, sequence_lengths
+from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, TokenMetrics, first_output
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows
-from hf_longseq.training.sharding import FilledSampler, ShardedTrainer
-from hf_longseq.training.token_metrics import TokenMetrics
+from hf_longseq.training.sampling import (
+    FilledDataset,
+    FilledSampler,
+    FillerCollator,
+    LengthGroupedOrder,
+    sequence_lengths,
+)
 
-logger = logging.get_logger(__name__)
 
-
-class LongSeqTrainer(ShardedTrainer):
+class LongSeqTrainer(Trainer):
     """A `Trainer` for classifiers of long sequences; other transformers models work with it too.
 
     From plain rows it picks the collator, the classification head and the metrics; `data_collator` says that they are
@@ -144,7 +148,16 @@ class LongSeqTrainer(ShardedTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self.ssm_learning_rate = ssm_learning_rate or getattr(args, "ssm_learning_rate", None)
         self.eval_data_collator = eval_data_collator
+        self._plain_class = type(self.model)
         self.add_callback(checkpoints.OwnBestCheckpoint)
+        if self.args.world_size > 1:
+            self.add_callback(DropoutOfItsOwn())
+        if self.is_fsdp_enabled:
+            from torch.distributed.fsdp import MixedPrecisionPolicy
+
+            # accelerate's own policy would round every parameter to bfloat16, time steps and eigenvalues included.
+            # Gathered as they are, and computed with under autocast, they are treated as on one device.
+            self.accelerator.state.fsdp_plugin.mixed_precision_policy = MixedPrecisionPolicy()
         if isinstance(data_collator, DataCollatorForMaskedDenoising):
             self.add_callback(MaskEpochCallback(data_collator))
 
@@ -160,9 +173,7 @@ class LongSeqTrainer(ShardedTrainer):
         is_class = isinstance(optimizer_class, type) and issubclass(optimizer_class, torch.optim.Optimizer)
         if not is_class or {"params", "model", "optimizer_dict"} & set(arguments):
             return super().create_optimizer(model)
-        groups = self._groups(model)
-        logger.info(f"Parameter groups of the optimizer:\n{parameter_group_table(groups)}")
-        self.optimizer = optimizer_class(groups, **arguments)
+        self.optimizer = optimizer_class(self._groups(model), **arguments)
         return self.optimizer
 
     def _groups(self, model) -> list[dict]:
@@ -201,21 +212,56 @@ class LongSeqTrainer(ShardedTrainer):
         foreign = isinstance(self.model, PreTrainedModel) and not isinstance(self.model.config, LongSeqConfig)
         return self.is_fsdp_enabled or not foreign
 
-    def _get_train_sampler(self, train_dataset=None):
-        sampler = super()._get_train_sampler(train_dataset)
-        if not self.group_by_length:
-            return sampler
-        filled = isinstance(sampler, FilledSampler)
-        order = LengthGroupedOrder(
-            sequence_lengths(self.train_dataset.dataset if filled else self.train_dataset),
-            self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
-            self.args.data_seed,
-            self.epoch_begun,
-        )
-        if not filled:
-            return order
-        sampler.order = order
-        return sampler
+    def get_train_dataloader(self) -> DataLoader:
+        """As the stock one, but an epoch that several processes cannot share evenly is filled with rows that do not
+        count."""
+        if self.args.world_size == 1:
+            return super().get_train_dataloader()
+        dataset, collator = self.train_dataset, self.data_collator
+        self.train_dataset = FilledDataset(dataset, self.args.train_batch_size * self.args.world_size)
+        self.data_collator = FillerCollator(collator)
+        try:
+            return super().get_train_dataloader()
+        finally:
+            self.train_dataset, self.data_collator = dataset, collator
+
+    def _get_train_sampler(self, train_dataset=None) -> Sampler | None:
+        alone, order = self.args.world_size == 1, None
+        if self.group_by_length:
+            order = LengthGroupedOrder(
+                sequence_lengths(self.train_dataset if alone else self.train_dataset.dataset),
+                self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
+                self.args.data_seed,
+                self.epoch_begun,
+            )
+        if alone:
+            return order or super()._get_train_sampler(train_dataset)
+        return FilledSampler(self.train_dataset, self.args.data_seed, self.epoch_begun, order)
+
+    def epoch_begun(self) -> int:
+        """Number of the epoch that begins: a whole number up to rounding."""
+        return int((self.state.epoch or 0) + 1e-6)
+
+    def autocast_smart_context_manager(self, cache_enabled: bool | None = True):
+        """Autocast for sharded models; others are wrapped in it by accelerate."""
+        if self.is_fsdp_enabled:
+            return self.accelerator.autocast()
+        return super().autocast_smart_context_manager(cache_enabled)
+
+    def whole_model(self) -> PreTrainedModel:
+        """The model with all its weights, to save, in the main process; every process must call it.
+
+        Under FSDP each process holds a shard, in a class of torch's making: gather before saving.
+        """
+        if not self.is_fsdp_enabled:
+            return self.model
+        weights = self.accelerator.get_state_dict(self.model_wrapped)
+        if not self.is_world_process_zero():
+            return self.model
+        with torch.device("meta"):
+            whole = self._plain_class(self.model.config)
+        whole.load_state_dict(weights, assign=True)
+        return whole
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         """As in transformers; where a batch has labels of both directions, even steps look back and odd ones ahead."""
