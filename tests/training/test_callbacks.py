@@ -58,10 +58,9 @@ def test_the_handler_of_a_signal_tells_nothing_itself_for_the_teller_may_hold_a_
         with pytest.raises(KeyboardInterrupt), stop:
             signal.raise_signal(signal.SIGINT)
             assert not said
-            stop.on_substep_end(args, state, control)
-            assert said == ["SIGINT: stopping with a checkpoint after this step (again: at once)"]
             stop.on_step_end(args, state, control)
-            assert control.should_save and len(said) == 1
+            assert said == ["SIGINT: stopping with a checkpoint of this step (again: at once)"]
+            assert control.should_save
             stop.on_save(args, state, control)
     finally:
         signal.signal(signal.SIGINT, before)

@@ -85,7 +85,7 @@ def test_models_are_fine_tuned_in_both_directions_unless_the_recipe_says_otherwi
         ({"modle": {}}, r"no section 'modle' \(did you mean 'model'\?\)"),
         ({"model": {"hiden_size": 3}}, r"model\.hiden_size is not a field .*did you mean 'hidden_size'"),
         ({"model": {"vocab_size": 3}}, "set from the task"),
-        ({"model": {"position_embedding": "none"}}, "field of architecture 'transformer', not of 's4'"),
+        ({"model": {"position_embedding": "none"}}, r"model\.position_embedding is not a field of architecture 's4'"),
         ({"model": {"hidden_size": "wide"}}, r"model\.hidden_size is 'wide': give a whole number"),
         ({"model": {"arch": "transfomer"}}, r"model\.arch is 'transfomer' \(did you mean 'transformer'\?\)"),
         ({"pretrain": 3}, "give a mapping"),

@@ -140,10 +140,7 @@ def test_the_environment_names_versions_and_hardware():
     json.dumps(facts)
 
 
-BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
-
-
-@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]", "a: " + "[" * 20_000, "a: [", "\xff: {"])
+@pytest.mark.parametrize("text", ["a: " + "[" * 20_000, "a: [", "\xff: {"])
 def test_settings_that_never_end_are_damaged(tmp_path, text):
     (tmp_path / "resolved.yaml").write_text(text, encoding="latin-1")
     with pytest.raises(HfLongSeqError, match="resolved.yaml is damaged"):
@@ -153,8 +150,3 @@ def test_settings_that_never_end_are_damaged(tmp_path, text):
     (tmp_path / "x.json").write_text("[" * 100_000)
     with pytest.raises(HfLongSeqError, match="x.json is not readable"):
         run_folder.read_json(tmp_path / "x.json")
-
-
-def test_settings_may_name_a_part_in_several_places(tmp_path):
-    (tmp_path / "a.yaml").write_text("a: &a {x: [1, 2]}\nb: *a\n")
-    assert run_folder.read_yaml(tmp_path / "a.yaml")["b"] == {"x": [1, 2]}

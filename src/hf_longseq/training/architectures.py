@@ -135,12 +135,6 @@ def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
                 f"model.{name} is set from the task and the objective: remove it from the model section."
             )
         if name not in known:
-            for other in KNOWN:
-                if name in model_field_types(other):
-                    raise HfLongSeqError(
-                        f"model.{name} is a field of architecture {other!r}, not of {arch!r}: remove it, or write it "
-                        f"under model.{other}, where it holds for that architecture alone."
-                    )
             same = None if is_hf(arch) else config_class_of(arch).attribute_map.get(name)
             close = f" (did you mean {same!r}?)" if same else did_you_mean(name, known)
             raise HfLongSeqError(

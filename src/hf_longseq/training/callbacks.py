@@ -61,14 +61,13 @@ class StopOnSignal(TrainerCallback):
 
     Used around training as a context manager, which puts the handlers back. After the checkpoint the signal does what
     it would have done at once; a second one does not wait. With several processes all save the same step, whichever of
-    them was told. `tell` gets the step and a line of text when training next looks, and when the checkpoint is there.
+    them was told. `tell` gets the step and a line of text at the end of the step, and when the checkpoint is there.
     """
 
     def __init__(self, tell: Callable[[int, str], None]):
         self.tell = tell
-        self._received: int | None = None  # by this process; a second one does not wait
-        self._agreed: int | None = None  # by any process, known to all
-        self._announced = self._stopping = False
+        self._received = 0  # by this process
+        self._agreed = 0  # by any process, known to all
         self._previous: dict[int, object] = {}
 
     def __enter__(self):
@@ -81,7 +80,7 @@ class StopOnSignal(TrainerCallback):
 
     def __exit__(self, kind, *exc_info):
         self._restore()
-        if self._received is not None and kind is None:  # it came after the last step
+        if self._received and kind is None:  # it came after the last step
             signal.raise_signal(self._received)
 
     def _restore(self) -> None:
@@ -90,48 +89,30 @@ class StopOnSignal(TrainerCallback):
 
     def _note(self, number: int, frame) -> None:
         # Only this: what tells the user may hold a lock just now, as that of a queue, and would wait for itself.
-        if self._received is not None:
+        if self._received:
             self._obey(number)
         self._received = number
-
-    def _announce(self, step: int) -> None:
-        received = self._received or self._agreed
-        if received is not None and not self._announced:
-            self._announced = True
-            name = signal.Signals(received).name
-            self.tell(step, f"{name}: stopping with a checkpoint after this step (again: at once)")
 
     def _obey(self, number: int) -> None:
         self._restore()
         signal.raise_signal(number)
 
-    def on_substep_end(self, args, state, control, **kwargs):
-        self._announce(state.global_step)
-
-    def on_prediction_step(self, args, state, control, **kwargs):
-        self._announce(state.global_step)
-
     def on_step_end(self, args, state, control, **kwargs):
-        stopping = self._received is not None
+        self._agreed = self._received
         if args.world_size > 1:
-            told = torch.tensor(self._received or 0, device=args.device)
+            told = torch.tensor(self._received, device=args.device)
             torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
-            stopping = int(told) > 0  # one that came meanwhile waits for the next step, at which all learn of it
-            self._agreed = int(told) or None
-        if stopping:
-            self._announce(state.global_step)
-            self._stopping = control.should_save = True
+            self._agreed = int(told)
+        if self._agreed:
+            name = signal.Signals(self._agreed).name
+            self.tell(state.global_step, f"{name}: stopping with a checkpoint of this step (again: at once)")
+            control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
-        # A signal that came while the step was evaluated is obeyed with the checkpoint that follows anyway.
-        if self._stopping or (self._received is not None and args.world_size == 1):
-            if state.is_world_process_zero:
-                self.tell(
-                    state.global_step,
-                    f"stopped at step {state.global_step}/{state.max_steps}, saved in {args.output_dir}; rerun "
-                    "the command to resume",
-                )
-            self._obey(self._received or self._agreed)
+        if self._agreed:
+            step, last = state.global_step, state.max_steps
+            self.tell(step, f"stopped at step {step}/{last}, saved in {args.output_dir}; rerun the command to resume")
+            self._obey(self._agreed)
 
 
 class DropoutOfItsOwn(TrainerCallback):

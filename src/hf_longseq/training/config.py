@@ -28,12 +28,9 @@ from hf_longseq.training.arguments import convert, option, require
 from hf_longseq.training.run_folder import CHECKPOINTS
 from hf_longseq.training.tracking import PROJECT
 
-_CHOICE = "is set by the run, which keeps the best checkpoint on validation at every evaluation: set eval_steps"
-_BATCHES = "is set by the collators and metrics of the phase: leave it out"
 _HUB = "would upload an unfinished run: publish the finished one (hf-longseq publish)"
 _LAUNCH = "is a matter of the launch: see --launch_config"
-_ALONE = "has no meaning in a run: leave it out"
-_EVERY = "would change which examples a run sees, and every arm of a comparison sees all of them: leave it out"
+_RUN = "is set by the run, so that all arms of a comparison see the same examples and loss: leave it out"
 
 # field -> why a recipe cannot set it, and what to do
 REFUSED: dict[str, str] = {
@@ -41,32 +38,20 @@ REFUSED: dict[str, str] = {
     "run_name": "is the name of the run's folder: give it as --output_dir",
     **dict.fromkeys(("seed", "data_seed"), "is the seed of the run: give it as --seed"),
     "gradient_accumulation_steps": "follows from global_batch_size and per_device_train_batch_size: set those",
-    "auto_find_batch_size": "would change the examples of a step, which global_batch_size fixes: set "
-    "per_device_train_batch_size",
-    **dict.fromkeys(("dataloader_drop_last", "ignore_data_skip"), _EVERY),
-    "label_smoothing_factor": "would change the loss that is compared: leave it out",
-    "average_tokens_across_devices": "keeps the losses of several processes those of one: leave it out",
-    "logging_nan_inf_filter": "would hide a loss that is no number, on which a run stops: leave it out",
-    **dict.fromkeys(
-        "eval_strategy eval_delay save_strategy save_steps save_total_limit save_only_model load_best_model_at_end "
-        "metric_for_best_model greater_is_better enable_jit_checkpoint".split(),
-        _CHOICE,
-    ),
-    **dict.fromkeys(
-        ("resume_from_checkpoint", "restore_callback_states_from_checkpoint"),
-        "is automatic: rerun the command to resume",
-    ),
-    **dict.fromkeys(
-        "remove_unused_columns label_names batch_eval_metrics include_for_metrics eval_do_concat_batches "
-        "prediction_loss_only eval_use_gather_object length_column_name".split(),
-        _BATCHES,
-    ),
+    "resume_from_checkpoint": "is automatic: rerun the command to resume",
     **dict.fromkeys(
         "push_to_hub hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision".split(), _HUB
     ),
     **dict.fromkeys("fsdp fsdp_config deepspeed parallelism_config accelerator_config local_rank".split(), _LAUNCH),
-    **dict.fromkeys(("do_train", "do_eval", "do_predict"), _ALONE),
-    "disable_tqdm": "is set by the command, which shows the progress itself: leave it out",
+    **dict.fromkeys(
+        "auto_find_batch_size dataloader_drop_last ignore_data_skip label_smoothing_factor "
+        "average_tokens_across_devices logging_nan_inf_filter eval_strategy eval_delay save_strategy save_steps "
+        "save_total_limit save_only_model load_best_model_at_end metric_for_best_model greater_is_better "
+        "enable_jit_checkpoint restore_callback_states_from_checkpoint remove_unused_columns label_names batch_eval_metrics "
+        "include_for_metrics eval_do_concat_batches prediction_loss_only eval_use_gather_object length_column_name "
+        "do_train do_eval do_predict disable_tqdm".split(),
+        _RUN,
+    ),
 }
 
 # Fields that every record of a run states, and `--help_all` shows, whatever their values.

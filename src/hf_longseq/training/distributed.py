@@ -10,17 +10,14 @@ progress and decides whether the run is new; the others wait for its answer. Wit
 import itertools
 import os
 import socket
-import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import read_text
 
 Result = TypeVar("Result")
 
@@ -28,8 +25,6 @@ Result = TypeVar("Result")
 LONGEST_WAIT = timedelta(days=3)
 # Every process comes to the same meetings in the same order, which gives each of them a number.
 _meetings = itertools.count()
-# A network file system may show a folder to another machine only after a while.
-SECONDS_TO_APPEAR = 60
 
 
 def count() -> int:
@@ -105,18 +100,6 @@ def check_same(what: str, value: Any, remedy: str) -> None:
     for number, (other, host) in enumerate(values):
         if other != values[0][0]:
             raise HfLongSeqError(f"{what} of process {number} on {host} differ from those of process 0: {remedy}")
-
-
-def check_folder_is_shared(folder: Path, marker: str, content: str) -> None:
-    """Raise if this process does not see the file `marker` of the main one: checkpoints would be lost to it."""
-    started = time.monotonic()
-    while count() > 1 and read_text(folder / marker) != content:
-        if time.monotonic() - started > SECONDS_TO_APPEAR:
-            raise HfLongSeqError(
-                f"output_dir {folder} on {socket.gethostname()} is not the folder in which process 0 writes: name one "
-                "that all machines share."
-            )
-        time.sleep(0.2)
 
 
 def reports_errors() -> bool:

@@ -232,20 +232,15 @@ def _open_folder(job: Job, trainer: LongSeqTrainer, overwrite: bool) -> tuple[st
     settings = job.resolved(trainer.transfer.commit if trainer.transfer else None)
     record = run_folder.data_record(job.splits, job.data.spec, settings["data"])
     distributed.check_same("the data", record["splits"], "copy the same files to every machine.")
-    state, resumed_from, resolved = distributed.by_main(lambda: _claim(job, settings, record, overwrite))
-    distributed.check_folder_is_shared(job.folder, run_folder.RESOLVED, resolved)
-    return state, resumed_from
+    return distributed.by_main(lambda: _claim(job, settings, record, overwrite))
 
 
-def _claim(
-    job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite: bool
-) -> tuple[str, Path | None, str]:
-    """Record where a run takes place and on what: its state, the checkpoint to go on from, its settings as written."""
+def _claim(job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite: bool) -> tuple[str, Path | None]:
+    """Record where a run takes place and on what."""
     folder = job.folder
     state = run_folder.claim_folder(folder, settings, overwrite)
-    path = folder / run_folder.RESOLVED
     if state == "finished":
-        return state, None, path.read_text(encoding="utf-8")
+        return state, None
     begun = folder / run_folder.DATA
     if begun.is_file() and run_folder.read_json(begun)["splits"] != record["splits"]:
         raise HfLongSeqError(
@@ -254,13 +249,14 @@ def _claim(
         )
     checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
     if checkpoint is None:
-        run_folder.write_yaml(path, settings)  # it begins, or begins again, with the weights that are there now
+        # it begins, or begins again, with the weights that are there now
+        run_folder.write_yaml(folder / run_folder.RESOLVED, settings)
     run_folder.write_json(folder / run_folder.ENVIRONMENT, environment())
     run_folder.write_json(begun, record)
     if "source_row" in job.train.column_names:  # which rows of a user's own source are in which split
         rows = {name: [int(row) for row in split["source_row"][:]] for name, split in job.splits.items()}
         run_folder.write_whole(folder / run_folder.SPLITS, json.dumps(rows) + "\n")
-    return state, checkpoint, path.read_text(encoding="utf-8")
+    return state, checkpoint
 
 
 def _flops(job: Job, trainer: LongSeqTrainer) -> float | None:

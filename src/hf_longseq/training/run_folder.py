@@ -37,8 +37,6 @@ SPLITS, HISTORY, METRICS = "splits.json", "history.json", "metrics.json"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
 # Processes that a killed command started (the workers that prepared its batches) end within this time.
 SECONDS_TO_DIE = 10
-# Values that a file of settings may hold.
-MOST_VALUES = 1_000_000
 # What files and folders are called until they are whole: `.NAME.part`.
 UNFINISHED = ".part"
 
@@ -126,27 +124,12 @@ def read_yaml(path: str | os.PathLike) -> Any:
     """Read a YAML file that may be anybody's.
 
     Raises:
-        ValueError: If it is damaged, or so small a file that names itself, or its own parts, over and over.
+        ValueError: If it is damaged.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        _expanded_size(content, {})
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
-    return content
-
-
-def _expanded_size(value: Any, known: dict[int, int]) -> int:
-    """How many values there are, those that are named in several places counted in each."""
-    if not isinstance(value, (dict, list, set)):
-        return 1
-    if id(value) not in known:
-        known[id(value)] = MOST_VALUES  # until it is counted: what holds itself is endless
-        inner = [*value, *value.values()] if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_expanded_size(item, known) for item in inner)
-    if known[id(value)] >= MOST_VALUES:
-        raise ValueError(f"it stands for more than {MOST_VALUES:,} values")
-    return known[id(value)]
 
 
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
