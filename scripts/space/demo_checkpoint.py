@@ -25,7 +25,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.escaping import markdown
 from hf_longseq.hub.model_files import PREPROCESSOR, TOKENIZER, TOKENIZER_CONFIG
 from hf_longseq.hub.pictures import learned_kernels
-from hf_longseq.training.span_answers import span_answers
+from hf_longseq.training.inference import span_answers
 from hf_longseq.training.untrusted import read_config
 
 MAX_POSITIONS = 1 << 16

@@ -15,7 +15,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.metrics import load_metric
 from hf_longseq.metrics.spans import Tags, count_spans, position_scores, span_scores
 from hf_longseq.training.eval_metrics import TokenMetrics
-from hf_longseq.training.span_answers import span_answers
+from hf_longseq.training.inference import span_answers
 
 NAMES = ("O", "B-a", "I-a")
 

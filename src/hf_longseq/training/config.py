@@ -45,11 +45,12 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys("fsdp fsdp_config deepspeed parallelism_config accelerator_config local_rank".split(), _LAUNCH),
     **dict.fromkeys(
         "auto_find_batch_size dataloader_drop_last ignore_data_skip label_smoothing_factor "
-        "average_tokens_across_devices logging_nan_inf_filter eval_strategy eval_delay save_strategy save_steps "
-        "save_total_limit save_only_model load_best_model_at_end metric_for_best_model greater_is_better "
-        "enable_jit_checkpoint restore_callback_states_from_checkpoint remove_unused_columns label_names batch_eval_metrics "
-        "include_for_metrics eval_do_concat_batches prediction_loss_only eval_use_gather_object length_column_name "
-        "do_train do_eval do_predict disable_tqdm".split(),
+        "average_tokens_across_devices logging_nan_inf_filter eval_strategy eval_delay save_strategy "
+        "save_steps save_total_limit save_only_model load_best_model_at_end metric_for_best_model "
+        "greater_is_better enable_jit_checkpoint restore_callback_states_from_checkpoint "
+        "remove_unused_columns label_names batch_eval_metrics include_for_metrics eval_do_concat_batches "
+        "prediction_loss_only eval_use_gather_object length_column_name do_train do_eval do_predict "
+        "disable_tqdm".split(),
         _RUN,
     ),
 }

@@ -16,6 +16,7 @@ direction. Whatever is new starts with the numbers that a model from scratch has
 """
 
 import contextlib
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -184,20 +185,22 @@ def _open(
             output_loading_info=True,
             **SAFELY,
         )
-    other = sorted(key for key, *_ in found["mismatched_keys"] if not key.startswith(NEW_PREFIXES))
-    if other:
-        raise HfLongSeqError(f"{where} has {other[0]} in another shape than its configuration says: it does not fit.")
-    lacks = sorted(key for key in found["missing_keys"] if not key.startswith(NEW_PREFIXES))
-    holds = sorted(found["unexpected_keys"])  # without those of heads, which our models leave unsaid
-    if lacks or holds:
-        what = f"lacks {', '.join(lacks[:3])}" if lacks else f"also holds {', '.join(holds[:3])}"
-        raise HfLongSeqError(f"{where} {what}, so it does not fit this model: pretrain with the same model section.")
+    lacks = [*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])]
+    # the unexpected ones are without those of heads, which our models leave unsaid
+    _check_fit(where, [key for key in lacks if not key.startswith(NEW_PREFIXES)], found["unexpected_keys"])
     stored: set[str] = set()
     for path in checkpoint.glob("*.safetensors"):
         with safe_open(path, framework="pt") as file:
             stored.update(name for name in file.keys() if name.startswith(DROPPED_PREFIXES))
     own = given.state_dict().keys()
     return given, own - found["missing_keys"], stored - own
+
+
+def _check_fit(where: str, lacks: Iterable[str], holds: Iterable[str]) -> None:
+    """Raise if a checkpoint lacks tensors in the shapes of its model, or holds further ones."""
+    if lacks or holds:
+        what = f"lacks {min(lacks)} in the shape of its model" if lacks else f"also holds {min(holds)}"
+        raise HfLongSeqError(f"{where} {what}, so it does not fit this model: use the same model section.")
 
 
 def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: set[str], left: set[str]) -> TransferReport:
@@ -289,18 +292,13 @@ def take_trunk(
     given = {key: tensor for key, tensor in base.state_dict().items() if key not in found["missing_keys"]}
     left = [key for key in given if key not in own or (new_vocabulary and key == embedding)]
     given = {key: tensor for key, tensor in given.items() if key not in left}
-    new = [key for key in own if key not in given]
-    expected = {embedding} if new_vocabulary else set()
     # a pooler belongs to the head
-    lacks = [key for key in new if not key.startswith("pooler.") and key not in expected]
+    lacks = [key for key in own if key not in given or own[key].shape != given[key].shape]
+    lacks = [key for key in lacks if not key.startswith("pooler.") and not (new_vocabulary and key == embedding)]
     holds = [key for key in left if not key.startswith("pooler.") and key != embedding]
     if ours:
-        holds += sorted(key for key in unexpected if key.startswith(f"{base.base_model_prefix}."))
-    other = [key for key in own.keys() & given.keys() if own[key].shape != given[key].shape]
-    if lacks or holds or other:
-        key = (lacks or holds or sorted(other))[0]
-        what = "lacks" if lacks else "also holds" if holds else "has in another shape"
-        raise HfLongSeqError(f"{where} {what} {key}, so it does not fit this model: use the same model section.")
+        holds += [key for key in unexpected if key.startswith(f"{base.base_model_prefix}.")]
+    _check_fit(where, lacks, holds)
     return base, _copy(model, {f"{name}.{key}": tensor for key, tensor in given.items()}, [*unexpected, *left])
 
 
@@ -321,24 +319,14 @@ def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrained
     old, new = pretrained.to_dict(), config.to_dict()
     opened = new.get("bidirectional") and not old.get("bidirectional")
     for name in new:
-        if opened and name in DIRECTION_FIELDS:
+        free = name in HEAD_FIELDS | INPUT_FIELDS or name.startswith(("classifier_", "summary_"))
+        if free or "drop" in name or name == "backbone_config" or (opened and name in DIRECTION_FIELDS):
             continue
-        if _is_of_the_trunk(name) and _plain(old.get(name)) != _plain(new[name]):
+        if json.dumps(old.get(name)) != json.dumps(new[name]):  # a tuple is saved as a list
             raise HfLongSeqError(
                 f"{where} has {name}={old.get(name)}, but this run has {name}={new[name]}: leave model.{name} out, or "
                 "pretrain with it."
             )
-
-
-def _is_of_the_trunk(field: str) -> bool:
-    if "dropout" in field or "drop" in field.split("_")[-1] or field.startswith(("classifier_", "summary_")):
-        return False
-    return field not in HEAD_FIELDS | INPUT_FIELDS and field != "backbone_config"
-
-
-def _plain(value):
-    """A field as JSON gives it back."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: TaskSpec) -> TransferReport | None:
