@@ -10,18 +10,13 @@ The names are known without torch; everything about a configuration class import
 """
 
 import dataclasses
-import functools
-import inspect
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
-from hf_longseq.training.arguments import ModelSection, convert
+from hf_longseq.training.arguments import convert
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
-
     from hf_longseq.data.task import TaskSpec
 
 KNOWN = ARCHITECTURES
@@ -117,6 +112,8 @@ def model_field_types(arch: str) -> dict[str, Any]:
     architecture of transformers its usual other names, the source of weights and the head of the adapter."""
     from transformers import PreTrainedConfig
 
+    from hf_longseq.training.hf_architectures import base_config
+
     config_class = type(base_config(arch)) if is_hf(arch) else config_class_of(arch)
     base = {field.name for field in dataclasses.fields(PreTrainedConfig)}
     own = {field.name: field.type for field in dataclasses.fields(config_class) if field.name not in base}
@@ -176,123 +173,3 @@ def looking_back(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
     if is_hf(arch):
         return {name: value for name, value in fields.items() if name not in ("bidirectional", "direction_join")}
     return {**fields, "bidirectional": False, **({"ema_truncation": None} if "ema_truncation" in fields else {})}
-
-
-@functools.cache
-def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> "PreTrainedConfig":
-    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller."""
-    from huggingface_hub.errors import StrictDataclassError
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
-
-    from hf_longseq.training.untrusted import read_config
-
-    name = arch.removeprefix("hf:")
-    source = weights_source(arch, pretrained) or name
-    if source in CONFIG_MAPPING_NAMES:
-        config = CONFIG_MAPPING[source]()
-    elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
-        if isinstance(pretrained, str):
-            raise HfLongSeqError(
-                f"model.pretrained is {source!r}, which is no folder here: name a repository (ORGANISATION/NAME), or "
-                "a folder with a model."
-            )
-        masked, causal = language_models()
-        types = [model_type for model_type in CONFIG_MAPPING_NAMES if model_type in masked or model_type in causal]
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}{did_you_mean(name, types)}: after hf: name a model type of transformers such as "
-            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a folder that exists."
-        )
-    else:
-        with explained(f"the configuration of {source!r} cannot be read", OSError, ValueError, StrictDataclassError):
-            config = read_config(source, revision)
-    if name in CONFIG_MAPPING_NAMES and config.model_type != name:
-        raise HfLongSeqError(
-            f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "
-            f"of that architecture, or choose hf:{config.model_type}."
-        )
-    _refuse_other_kinds(arch, config)
-    return config
-
-
-def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
-    """The repository or folder whose weights a model starts from, and None for random weights of a type.
-
-    `pretrained=False` of a repository still names where its configuration is; `starts_from` is what counts then.
-    """
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
-    if isinstance(pretrained, str):
-        return pretrained
-    name = arch.removeprefix("hf:")
-    if pretrained is True and name in CONFIG_MAPPING_NAMES:
-        raise HfLongSeqError(
-            f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
-        )
-    return None if name in CONFIG_MAPPING_NAMES else name
-
-
-def starts_from(section: ModelSection) -> str | None:
-    """The repository or folder whose weights a model starts from; None for random weights."""
-    pretrained = section.fields.get("pretrained")
-    return weights_source(section.arch, pretrained) if is_hf(section.arch) and pretrained is not False else None
-
-
-@functools.cache
-def commit_of(source: str, revision: str | None) -> str | None:
-    """The commit of a repository whose configuration `base_config` has read; None for a folder.
-
-    It stays the same as long as the process lives, so that weights and tokenizer are of that commit too.
-    """
-    from huggingface_hub import try_to_load_from_cache
-
-    found = None if Path(source).is_dir() else try_to_load_from_cache(source, "config.json", revision=revision)
-    return Path(found).parent.name if isinstance(found, str) else None
-
-
-def _refuse_other_kinds(arch: str, config: "PreTrainedConfig") -> None:
-    """Raise for a model that has no language-model head, is made of several models, or would read padding as data."""
-    from hf_longseq.models.configuration_adapter import looks_back_only
-
-    masked, causal = language_models()
-    name = config.model_type
-    if name.startswith("longseq_"):
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, a model of this package: name its architecture instead, and fine-tune with "
-            "--init_from."
-        )
-    what = None
-    if name not in masked and name not in causal:
-        what = "has neither a masked nor a causal language-model head in transformers"
-    elif config.is_encoder_decoder:
-        what = "is an encoder-decoder, which writes another sequence"
-    elif any(part.startswith(("vision", "audio", "text")) for part in config.sub_configs):
-        what = "is composed of several models"
-    elif base_class(config) is None:
-        what = "has no base model in transformers"
-    elif name not in masked and not looks_back_only(config):
-        what = "sees both sides, and has no masked language-model head in transformers"
-    elif (
-        not looks_back_only(config)
-        and "attention_mask" not in inspect.signature(base_class(config).forward).parameters
-    ):
-        what = "takes no attention_mask and would read padding as data"
-    if what:
-        raise HfLongSeqError(
-            f"model.arch is {arch!r}, but {name} {what}: choose a sequence model such as hf:modernbert, hf:gpt_neox "
-            "or hf:mamba2."
-        )
-
-
-def base_class(config: "PreTrainedConfig") -> type | None:
-    """transformers' base model of a configuration; None where it has none."""
-    from transformers.models.auto.modeling_auto import MODEL_MAPPING
-
-    found = MODEL_MAPPING.get(type(config), None)
-    return found[0] if isinstance(found, (tuple, list)) else found
-
-
-def language_models() -> tuple[dict[str, str], dict[str, str]]:
-    """Model types of transformers with a head for masked tokens, and those with one for the next token."""
-    from transformers.models.auto import modeling_auto
-
-    return modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

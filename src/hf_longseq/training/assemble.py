@@ -32,6 +32,7 @@ from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.training.architectures import KNOWN, config_class_of, is_hf, label_fields, looking_back
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics, SplitMetrics, TokenMetrics
+from hf_longseq.training.hf_architectures import hf_configuration
 from hf_longseq.training.transfer import (
     TransferReport,
     config_of,
@@ -157,8 +158,6 @@ def configuration(model: str | ModelSection | PreTrainedConfig, args: Any, spec:
         )
     section = as_section(model)
     if is_hf(section.arch):
-        from hf_longseq.training.hf_architectures import hf_configuration
-
         config = hf_configuration(section, spec, getattr(args, "objective", None), num_levels(args, spec))
     else:
         fields = {"bidirectional": True, **section.fields}

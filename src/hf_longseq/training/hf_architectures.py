@@ -13,17 +13,21 @@ regression, classification where transformers has no such head, and a causal tru
 
 import copy
 import dataclasses
+import functools
 import inspect
+from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.models import AdapterConfig
 from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.models.modeling_adapter import build_backbone
@@ -31,14 +35,14 @@ from hf_longseq.training.architectures import (
     ADAPTER_FIELDS,
     HEAD_FIELDS,
     SOURCE_FIELDS,
-    base_class,
-    base_config,
+    is_hf,
     label_fields,
     looking_back,
-    starts_from,
 )
 from hf_longseq.training.arguments import ModelSection
+from hf_longseq.training.untrusted import read_config
 
+CAUSAL = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 MASKED = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 TOKEN_CLASSIFIERS = modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
@@ -213,3 +217,101 @@ def on_meta(config: PreTrainedConfig) -> PreTrainedModel:
     """The base model without memory. Some constructors complete the configuration that they are given."""
     with torch.device("meta"):
         return build_backbone(config)
+
+
+@functools.cache
+def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> PreTrainedConfig:
+    """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller."""
+    name = arch.removeprefix("hf:")
+    source = weights_source(arch, pretrained) or name
+    if source in CONFIG_MAPPING_NAMES:
+        config = CONFIG_MAPPING[source]()
+    elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
+        if isinstance(pretrained, str):
+            raise HfLongSeqError(
+                f"model.pretrained is {source!r}, which is no folder here: name a repository (ORGANISATION/NAME), or "
+                "a folder with a model."
+            )
+        types = [name for name in CONFIG_MAPPING_NAMES if name in MASKED or name in CAUSAL]
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}{did_you_mean(name, types)}: after hf: name a model type of transformers such as "
+            "modernbert, gpt_neox or mamba2, a repository (ORGANISATION/NAME), or a folder that exists."
+        )
+    else:
+        with explained(f"the configuration of {source!r} cannot be read", OSError, ValueError, StrictDataclassError):
+            config = read_config(source, revision)
+    if name in CONFIG_MAPPING_NAMES and config.model_type != name:
+        raise HfLongSeqError(
+            f"model.pretrained {source!r} holds a {config.model_type} model, but model.arch is {arch!r}: name weights "
+            f"of that architecture, or choose hf:{config.model_type}."
+        )
+    _refuse_other_kinds(arch, config)
+    return config
+
+
+def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
+    """The repository or folder whose weights a model starts from, and None for random weights of a type.
+
+    `pretrained=False` of a repository still names where its configuration is; `starts_from` is what counts then.
+    """
+    if isinstance(pretrained, str):
+        return pretrained
+    name = arch.removeprefix("hf:")
+    if pretrained is True and name in CONFIG_MAPPING_NAMES:
+        raise HfLongSeqError(
+            f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
+        )
+    return None if name in CONFIG_MAPPING_NAMES else name
+
+
+def starts_from(section: ModelSection) -> str | None:
+    """The repository or folder whose weights a model starts from; None for random weights."""
+    pretrained = section.fields.get("pretrained")
+    return weights_source(section.arch, pretrained) if is_hf(section.arch) and pretrained is not False else None
+
+
+@functools.cache
+def commit_of(source: str, revision: str | None) -> str | None:
+    """The commit of a repository whose configuration `base_config` has read; None for a folder.
+
+    It stays the same as long as the process lives, so that weights and tokenizer are of that commit too.
+    """
+    found = None if Path(source).is_dir() else try_to_load_from_cache(source, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else None
+
+
+def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:
+    """Raise for a model that has no language-model head, is made of several models, or would read padding as data."""
+    name = config.model_type
+    if name.startswith("longseq_"):
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, a model of this package: name its architecture instead, and fine-tune with "
+            "--init_from."
+        )
+    what = None
+    if name not in MASKED and name not in CAUSAL:
+        what = "has neither a masked nor a causal language-model head in transformers"
+    elif config.is_encoder_decoder:
+        what = "is an encoder-decoder, which writes another sequence"
+    elif any(part.startswith(("vision", "audio", "text")) for part in config.sub_configs):
+        what = "is composed of several models"
+    elif base_class(config) is None:
+        what = "has no base model in transformers"
+    elif name not in MASKED and not looks_back_only(config):
+        what = "sees both sides, and has no masked language-model head in transformers"
+    elif (
+        not looks_back_only(config)
+        and "attention_mask" not in inspect.signature(base_class(config).forward).parameters
+    ):
+        what = "takes no attention_mask and would read padding as data"
+    if what:
+        raise HfLongSeqError(
+            f"model.arch is {arch!r}, but {name} {what}: choose a sequence model such as hf:modernbert, hf:gpt_neox "
+            "or hf:mamba2."
+        )
+
+
+def base_class(config: PreTrainedConfig) -> type | None:
+    """transformers' base model of a configuration; None where it has none."""
+    found = modeling_auto.MODEL_MAPPING.get(type(config), None)
+    return found[0] if isinstance(found, (tuple, list)) else found

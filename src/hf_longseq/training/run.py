@@ -25,12 +25,12 @@ from transformers import PreTrainedModel, PrinterCallback
 from hf_longseq.data.row_hashes import count_trained_on, save_trained_on
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
-from hf_longseq.training.architectures import starts_from
 from hf_longseq.training.arguments import check_seed
 from hf_longseq.training.assemble import all_labels
 from hf_longseq.training.config import FinetuneConfig
 from hf_longseq.training.environment import environment
 from hf_longseq.training.flops import training_flops
+from hf_longseq.training.hf_architectures import starts_from
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.subsets import TaskData, load_data

@@ -40,8 +40,9 @@ from hf_longseq.data.byte_text import BYTE_ID
 from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.training.architectures import KNOWN, base_config, commit_of, model_field_types, starts_from
+from hf_longseq.training.architectures import KNOWN, model_field_types
 from hf_longseq.training.arguments import ModelSection
+from hf_longseq.training.hf_architectures import base_config, commit_of, starts_from
 from hf_longseq.training.run_folder import read_resolved
 from hf_longseq.training.untrusted import SAFELY, check_safetensors, read_config
 
