@@ -14,7 +14,7 @@ from hf_longseq.data.byte_text import decode
 from hf_longseq.data.task import load_task
 from hf_longseq.data.unlabelled import read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.subsets import load_data
+from hf_longseq.training.run import load_data
 
 
 @pytest.fixture(autouse=True)

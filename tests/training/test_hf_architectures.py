@@ -23,7 +23,7 @@ from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.hf_architectures import base_config, commit_of
-from hf_longseq.training.subsets import load_data
+from hf_longseq.training.run import load_data
 from hf_longseq.training.transfer import load_pretrained, spelled, start_from_weights
 
 ENCODERS = ("bert", "roberta", "modernbert", "longformer")

@@ -15,7 +15,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.listops import VOCABULARY, task_spec
 from hf_longseq.data.processors import cut_length
 from hf_longseq.data.task import TASKS, TaskEntry, TaskSpec, load_task
-from hf_longseq.training.subsets import load_data
+from hf_longseq.training.run import load_data
 
 SIZES = {"train": 24, "validation": 8, "test": 8}
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification
 from hf_longseq import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.data.task import TASKS, TaskEntry, TaskSpec
 from hf_longseq.models import S4Config, S4ForSequenceClassification
-from hf_longseq.training.subsets import load_data
+from hf_longseq.training.run import load_data
 
 
 def rates(scale: float = 1.0):

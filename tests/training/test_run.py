@@ -8,7 +8,7 @@ from transformers import AutoModelForSequenceClassification
 
 from hf_longseq import evaluate, finetune, predict, pretrain
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.subsets import load_data
+from hf_longseq.training.run import load_data
 
 
 def weights(folder):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hf_longseq.training.subsets import load_data
+from hf_longseq.training.run import load_data
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 
 

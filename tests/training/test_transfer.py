@@ -8,8 +8,8 @@ from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.models import S4Config
 from hf_longseq.training.assemble import CLASSIFIER, configuration, fresh_model, head_class
+from hf_longseq.training.run import load_data
 from hf_longseq.training.run_folder import claim_folder
-from hf_longseq.training.subsets import load_data
 from hf_longseq.training.transfer import load_pretrained, model_section
 
 ARCHS = ("s4", "dlr", "transformer")

@@ -20,8 +20,8 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics.spans import Tags
 from hf_longseq.training.inference import predict
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.run import load_data
 from hf_longseq.training.run_folder import read_json, read_resolved, write_whole
-from hf_longseq.training.subsets import load_data
 
 PAGE = "spans.html"
 COLOURS = ("#9ecae9", "#ffbf79", "#a3d9a5", "#f4a7b9", "#cbb9e3", "#e2d08a", "#8fd3d1", "#d0b49f")

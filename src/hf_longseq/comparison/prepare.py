@@ -17,7 +17,7 @@ from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.assemble import collators_and_metrics, configuration, fresh_model, head_class
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.subsets import TaskData, load_data
+from hf_longseq.training.run import TaskData, load_data
 
 
 class DataCache:

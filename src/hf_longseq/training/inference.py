@@ -28,8 +28,7 @@ from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
 from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, TokenMetrics, decide, probabilities
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.run import metrics_without_prefix
-from hf_longseq.training.subsets import TaskData, load_data
+from hf_longseq.training.run import TaskData, load_data, metrics_without_prefix
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
 from hf_longseq.training.untrusted import open_model
