@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One run: `pretrain` on a task's inputs, or `finetune` on its labels, into a folder of its own; the rows that it reads.
+"""One run: `pretrain` on a task's inputs, or `finetune` on its labels, into a folder of its own.
 
     recipe = Recipe.load("smnist", {"model": {"arch": "dlr"}})
     first = pretrain(recipe, "runs/pretrained")

@@ -323,11 +323,15 @@ def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrained
         free = name in HEAD_FIELDS | INPUT_FIELDS or name.startswith(("classifier_", "summary_"))
         if free or "drop" in name or name == "backbone_config" or (opened and name in DIRECTION_FIELDS):
             continue
-        if json.dumps(old.get(name)) != json.dumps(new[name]):  # a tuple is saved as a list
+        if _as_saved(old.get(name)) != _as_saved(new[name]):
             raise HfLongSeqError(
                 f"{where} has {name}={old.get(name)}, but this run has {name}={new[name]}: leave model.{name} out, or "
                 "pretrain with it."
             )
+
+
+def _as_saved(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)  # tuples are saved as lists
 
 
 def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: TaskSpec) -> TransferReport | None:
