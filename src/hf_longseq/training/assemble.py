@@ -114,7 +114,7 @@ def assemble(
         else:
             found, report = fresh_model(head, config), None
             if not isinstance(model, PreTrainedConfig):
-                section = as_section(model)
+                section = ModelSection(model) if isinstance(model, str) else model
                 report = start_from_weights(found, section, spec)
                 redraw_parameters(found, section.init_normal)
     spec = _as_read_by(found.config, spec)
@@ -128,11 +128,6 @@ def assemble(
 def pretrains(args: Any) -> bool:
     """Whether arguments, or the settings of a phase, are those of pretraining."""
     return hasattr(args, "objective")
-
-
-def as_section(model: str | ModelSection) -> ModelSection:
-    """An architecture by name as its section."""
-    return ModelSection(model) if isinstance(model, str) else model
 
 
 def head_class(args: Any, spec: TaskSpec) -> type:
@@ -151,12 +146,12 @@ def configuration(model: str | ModelSection | PreTrainedConfig, args: Any, spec:
         _check_labelled(spec)
     if isinstance(model, PreTrainedConfig):
         return _fitted(model, args, spec)
-    if not isinstance(model, (str, ModelSection)):
+    section = ModelSection(model) if isinstance(model, str) else model
+    if not isinstance(section, ModelSection):
         raise HfLongSeqError(
             f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
             f"({', '.join(KNOWN)}, hf:TYPE), a folder, or a repository on the Hub."
         )
-    section = as_section(model)
     if is_hf(section.arch):
         config = hf_configuration(section, spec, getattr(args, "objective", None), num_levels(args, spec))
     else:
@@ -183,7 +178,7 @@ def _of_the_phase(args: Any, spec: TaskSpec) -> dict[str, Any]:
     """What the objective, or the labels, determine in a configuration."""
     labels = label_fields(spec) if spec.problem_type else {}
     fields = {"pair_classification": spec.pair, **labels}
-    if pretrains(args):  # where directions go by turns, outputs stand where their labels do
+    if pretrains(args):  # where directions take turns, outputs stand where their labels do
         fields["pretraining_objective"] = "causal" if _looks_back(args) else "masked"
         if spec.modality == "values":
             fields["num_levels"] = num_levels(args, spec)
@@ -334,7 +329,10 @@ def collators_and_metrics(
 ) -> tuple[Callable, Callable | None, SplitMetrics]:
     """Collators of training and of evaluation (None: the same), and metrics."""
     if not pretrains(args):
-        return _of_classification(spec, label_scale)
+        _check_labelled(spec)
+        scored = TokenMetrics if spec.per_position else ClassificationMetrics
+        metrics = scored(spec.problem_type, spec.labels, label_scale)
+        return collators.DataCollatorWithLongPadding.from_task(spec), None, metrics
     levels, documents = {"num_levels": num_levels(args, spec)}, 2 if spec.pair else 1
     if args.objective == "causal":
         both = args.both_directions  # labels stand where they are predicted, in two batches
@@ -353,21 +351,12 @@ def _check_labelled(spec: TaskSpec) -> None:
             f"{spec.source} has no labels to fine-tune on: name their column with --label_column, or use "
             "`hf-longseq pretrain`."
         )
-
-
-def _of_classification(spec: TaskSpec, label_scale: list[float] | None) -> tuple[Callable, None, SplitMetrics]:
-    _check_labelled(spec)
     fitting = (TokenMetrics if spec.per_position else ClassificationMetrics).FITTING[spec.problem_type]
     if spec.metric not in fitting:
         raise HfLongSeqError(
             f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
             f"use one of {', '.join(fitting)} in its TaskSpec."
         )
-    if spec.per_position:
-        metrics: SplitMetrics = TokenMetrics(spec.problem_type, spec.labels, label_scale)
-    else:
-        metrics = ClassificationMetrics(spec.problem_type, label_scale=label_scale)
-    return collators.DataCollatorWithLongPadding.from_task(spec), None, metrics
 
 
 def label_statistics(rows: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:

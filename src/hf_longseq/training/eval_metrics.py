@@ -117,7 +117,7 @@ class ClassificationMetrics(SplitMetrics):
         "regression": ("rmse", "mae", "r2"),
     }
 
-    def __init__(self, problem_type: str, label_scale: list[float] | None = None):
+    def __init__(self, problem_type: str, names: tuple[str, ...] = (), label_scale: list[float] | None = None):
         super().__init__()
         self.problem_type = problem_type
         self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)

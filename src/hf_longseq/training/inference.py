@@ -26,7 +26,7 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.metrics.spans import Tags, spans_of
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
-from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, TokenMetrics, decide, probabilities
+from hf_longseq.training.eval_metrics import ClassificationMetrics, TokenMetrics, decide, probabilities
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import TaskData, load_data, metrics_without_prefix
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
@@ -181,10 +181,10 @@ def _score(model: str | os.PathLike, source: Any, given: dict[str, str | None], 
                        len(rows.inputs), counts)  # fmt: skip
     if recorded:
         count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), rows.inputs.source.name)
-    scale, names = getattr(config, "label_scale", None), tuple(config.id2label.values())
-    metrics: SplitMetrics = ClassificationMetrics(problem, label_scale=scale)
-    if per_position:
-        metrics = TokenMetrics(problem, () if problem == "regression" else names, scale)
+    names = () if problem == "regression" else tuple(config.id2label.values())
+    metrics = (TokenMetrics if per_position else ClassificationMetrics)(
+        problem, names, getattr(config, "label_scale", None)
+    )
     batches = _batches(classifier, _collator(config, per_position), rows, list(range(len(rows))), batch_size)
     scores = metrics.scores(np.concatenate([metrics.reduce(logits, labels) for _, _, labels, logits in batches]))
     return {"examples": len(rows), "loss": scores.pop("exact_loss"), **scores}

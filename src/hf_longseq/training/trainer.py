@@ -61,11 +61,6 @@ class LongSeqTrainer(Trainer):
         processing_class: The tokenizer of texts (default: bytes); saved with the model.
         spec: What `load_task` says of the rows; None finds it out from them.
         init_from: A pretrained checkpoint for the trunk of a `model` that is a name or a configuration.
-        ssm_learning_rate: Learning rate of the parameters that a model declares as state-space ones; None gives them
-            the same as the rest.
-        eval_data_collator: Collator of evaluation and prediction; None uses `data_collator` there too.
-        eval_metrics: `DenoisingMetrics`, `ClassificationMetrics` or `TokenMetrics`; None reports the loss alone if
-            there is a `data_collator`, and picks them otherwise.
         **kwargs: As for `Trainer`: `callbacks`, `compute_metrics`, `optimizers`, ...
 
     Example:
@@ -94,9 +89,6 @@ class LongSeqTrainer(Trainer):
         *,
         spec: TaskSpec | None = None,
         init_from: str | os.PathLike | None = None,
-        ssm_learning_rate: float | None = None,
-        eval_data_collator: Callable | None = None,
-        eval_metrics: SplitMetrics | None = None,
         **kwargs,
     ):
         args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
@@ -104,6 +96,7 @@ class LongSeqTrainer(Trainer):
             args.share_batch()
             args.device  # noqa: B018  settings of a recipe have set up none
         self._read_rows, self.transfer, self.processor = None, None, processing_class
+        self.eval_data_collator = metrics = None
         build = kwargs.get("model_init")
         model = build() if model is None and build and data_collator is None else model
         if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
@@ -113,15 +106,16 @@ class LongSeqTrainer(Trainer):
             rows = eval_dataset if train_dataset is None else train_dataset
             stated, spec = spec is not None, spec or describe(rows, own, labelled=not pretrains(args))
             parts = assemble(model, args, rows, spec, init_from=init_from, trains=train_dataset is not None)
-            model, data_collator, eval_data_collator = parts.model, parts.collator, parts.eval_collator
-            self.transfer = parts.transfer
+            model, data_collator = parts.model, parts.collator
+            self.transfer, self.eval_data_collator = parts.transfer, parts.eval_collator
             if processing_class is None:  # beside a model that continues texts, one that does not close them
                 self.processor = task_processor(spec, not model.can_generate(), model.config) if stated else own
             if not pretrains(args):
                 check_classes(model.config, {"train_dataset": train_dataset, "eval_dataset": eval_dataset})
-            eval_metrics = eval_metrics or (None if kwargs.get("compute_metrics") else parts.metrics)
             args.remove_unused_columns, args.label_names = False, ["labels"]
-            args.batch_eval_metrics = args.batch_eval_metrics or eval_metrics is not None
+            if not kwargs.get("compute_metrics"):
+                metrics, args.batch_eval_metrics = parts.metrics, True
+                kwargs |= {"compute_metrics": metrics, "preprocess_logits_for_metrics": metrics.reduce}
             if build:
                 kwargs["model_init"] = lambda: assemble(build(), args, rows, spec).model
         if model is not None and not isinstance(model, torch.nn.Module):
@@ -136,18 +130,14 @@ class LongSeqTrainer(Trainer):
         self.group_by_length = args.train_sampling_strategy == "group_by_length"
         if self.group_by_length:
             args.train_sampling_strategy = "random"
-        if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and eval_metrics:
+        if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and metrics:
             # Many heads of transformers ignore num_items_in_batch and get wrong gradients when accumulating.
-            kwargs.setdefault("compute_loss_func", functools.partial(eval_metrics.loss, model.config))
+            kwargs.setdefault("compute_loss_func", functools.partial(metrics.loss, model.config))
             model.accepts_loss_kwargs = False
             # how the Trainer counts labels; not every class name tells it
-            model.loss_type = "ForCausalLM" if getattr(eval_metrics, "causal", False) else None
-        if eval_metrics:
-            kwargs |= {"compute_metrics": eval_metrics, "preprocess_logits_for_metrics": eval_metrics.reduce}
+            model.loss_type = "ForCausalLM" if getattr(metrics, "causal", False) else None
         model = None if build else model  # which the Trainer makes anew for every training
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
-        self.ssm_learning_rate = ssm_learning_rate or getattr(args, "ssm_learning_rate", None)
-        self.eval_data_collator = eval_data_collator
         self._plain_class = type(self.model)
         self.add_callback(checkpoints.OwnBestCheckpoint)
         if self.args.world_size > 1:
@@ -180,12 +170,11 @@ class LongSeqTrainer(Trainer):
         return model.parameter_groups(
             learning_rate=self.args.learning_rate,
             weight_decay=self.args.weight_decay,
-            ssm_learning_rate=self.ssm_learning_rate,
+            ssm_learning_rate=getattr(self.args, "ssm_learning_rate", None),
         )
 
     def get_decay_parameter_names(self, model) -> list[str]:
-        """The group `decay` of the model; of one without groups, what transformers decays, less the matrices that are
-        none (`A_log`)."""
+        """Names of parameters that get weight decay. Models without groups use transformers' rule, minus `A_log`."""
         if hasattr(model, "parameter_groups"):
             decayed = {id(one) for group in self._groups(model) if group["name"] == "decay" for one in group["params"]}
             return [name for name, tensor in model.named_parameters() if id(tensor) in decayed]
@@ -194,23 +183,19 @@ class LongSeqTrainer(Trainer):
         return [name for name in names if tensors[name].ndim > 1 and name.rsplit(".", 1)[-1] != "A_log"]
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model=None) -> None:
-        """As in transformers, but the weights of its own architectures, some of which are saved under the names of old
-        checkpoints, are opened by their model: the stock Trainer skips what it does not find, and keeps whatever was
-        there."""
-        if self._loads_by_name():
+        """As in transformers, but models of transformers open their weights themselves: some save them under the names
+        of old checkpoints, which the stock Trainer skips."""
+        # Our own architectures are saved under the names that they have.
+        foreign = isinstance(self.model, PreTrainedModel) and not isinstance(self.model.config, LongSeqConfig)
+        if self.is_fsdp_enabled or not foreign:
             return super()._load_from_checkpoint(resume_from_checkpoint, model)
         options = {"config": self.model.config, "dtype": self.model.dtype, "use_safetensors": True}
         self.model.load_state_dict(type(self.model).from_pretrained(resume_from_checkpoint, **options).state_dict())
 
     def _load_best_model(self) -> None:
-        if self._loads_by_name():
+        if self.is_fsdp_enabled:
             return super()._load_best_model()
-        self._load_from_checkpoint(self.state.best_model_checkpoint)
-
-    def _loads_by_name(self) -> bool:
-        # our own architectures are saved under the names that they have
-        foreign = isinstance(self.model, PreTrainedModel) and not isinstance(self.model.config, LongSeqConfig)
-        return self.is_fsdp_enabled or not foreign
+        self._load_from_checkpoint(self.state.best_model_checkpoint, self.model)
 
     def get_train_dataloader(self) -> DataLoader:
         """As the stock one, but an epoch that several processes cannot share evenly is filled with rows that do not
