@@ -11,9 +11,8 @@ from pathlib import Path
 
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.environment import environment
 from hf_longseq.training.progress import quiet_libraries
-from hf_longseq.training.run_folder import write_whole
+from hf_longseq.training.run_folder import environment, write_whole
 
 
 def run_command(name: str, run: Callable[[list[str]], None], argv: list[str] | None = None) -> int:

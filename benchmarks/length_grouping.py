@@ -26,7 +26,7 @@ from hf_longseq import (
     S4ForMaskedLM,
     load_task,
 )
-from hf_longseq.training.environment import cpu_name, git_commit
+from hf_longseq.training.run_folder import cpu_name, git_commit
 from hf_longseq.training.sampling import LengthGroupedOrder, sequence_lengths
 
 MODELS = {"s4": (S4Config, S4ForMaskedLM), "transformer": (LongTransformerConfig, LongTransformerForMaskedLM)}

@@ -214,7 +214,7 @@ def test_a_tracker_writes_below_the_run_folder_and_may_change_when_a_run_goes_on
 
 
 def test_each_run_of_wandb_is_closed_so_that_the_next_gets_its_own(tiny, tmp_path, monkeypatch):
-    from hf_longseq.training.tracking import tracker
+    from hf_longseq.training.callbacks import tracker
 
     finished = []
     fake = types.SimpleNamespace(run=object(), finish=lambda: finished.append(os.environ.get("WANDB_DIR")))

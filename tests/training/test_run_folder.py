@@ -7,8 +7,8 @@ from datasets import Dataset, Features, List, Value, concatenate_datasets
 from hf_longseq.data.published import content_hash
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
-from hf_longseq.training.environment import environment
 from hf_longseq.training.recipe import Recipe
+from hf_longseq.training.run_folder import environment
 
 SETTINGS = {"model": {"arch": "s4"}, "pretrain": {"max_steps": 10}, "run": {"phase": "pretrain", "seed": 0}}
 

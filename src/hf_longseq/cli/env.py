@@ -15,7 +15,7 @@ def run(argv: list[str]) -> None:
         print(launch.find(options.launch_config))
         return
 
-    from hf_longseq.training.environment import environment
+    from hf_longseq.training.run_folder import environment
 
     for name, value in environment().items():
         print(f"{name + ':':<14}{', '.join(value) or 'none' if isinstance(value, list) else value}")

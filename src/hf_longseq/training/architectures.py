@@ -82,7 +82,6 @@ TINY_HF = {
 
 
 def is_hf(arch: str) -> bool:
-    """Whether an architecture is one of transformers."""
     return arch.startswith("hf:")
 
 
@@ -101,7 +100,6 @@ def check_name(arch: str) -> None:
 
 
 def config_class_of(arch: str) -> type:
-    """The configuration class of an architecture of this package."""
     from hf_longseq import models
 
     return models.ARCHITECTURES[arch][0]

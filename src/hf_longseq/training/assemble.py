@@ -126,7 +126,6 @@ def assemble(
 
 
 def pretrains(args: Any) -> bool:
-    """Whether arguments, or the settings of a phase, are those of pretraining."""
     return hasattr(args, "objective")
 
 
@@ -292,7 +291,6 @@ def _has_head(config: PreTrainedConfig, head: type, *found: type | str) -> bool:
 def _around_trunk(
     model: PreTrainedModel, head: type, args: Any, spec: TaskSpec, fields: dict[str, Any]
 ) -> PreTrainedModel:
-    """A new head around the trunk of a model, which both then share."""
     config = copy.deepcopy(model.config)
     _set(config, {**_of_the_phase(args, spec), **fields})
     whole = fresh_model(head, config)

@@ -1,20 +1,29 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks: stop on a signal or NaN, tell how far a run is, take the time; detect chance-level results."""
+"""Callbacks: stop on a signal or NaN, tell how far a run is, take the time; trackers; detect chance-level results."""
 
+import contextlib
+import importlib.util
 import math
+import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+from accelerate.utils import patch_environment
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.checkpoints import last_checkpoint
+
+# The packages that serve a tracker; the first is the one to install.
+PACKAGES = {"tensorboard": ("tensorboard", "tensorboardX"), "trackio": ("trackio",), "wandb": ("wandb",)}
+PROJECT = "hf-longseq"
 
 
 class Diverged(HfLongSeqError):
@@ -176,6 +185,35 @@ class ProgressReport(TrainerCallback):
         if shown and state.is_world_process_zero:
             text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
             self.listener(self.label, state.global_step, state.max_steps, text)
+
+
+@contextlib.contextmanager
+def tracker(names: list[str], section: str, folder: str | os.PathLike) -> Iterator[None]:
+    """Let the Trainer's tracker write below a run folder, and close its run afterwards; without one do nothing."""
+    name = next(iter(names), None)
+    if name is None:
+        yield
+        return
+    packages = PACKAGES[name]
+    if not any(importlib.util.find_spec(package) for package in packages):
+        raise HfLongSeqError(
+            f"{section}.report_to is {name!r}, but its package is not installed: pip install {packages[0]}, or use "
+            "--report_to none."
+        )
+    folder = Path(folder).resolve()
+    places = {
+        "TENSORBOARD_LOGGING_DIR": str(folder / "tensorboard"),
+        "TRACKIO_DIR": str(folder / "trackio"),
+        "WANDB_DIR": str(folder),
+        "WANDB_PROJECT": os.environ.get("WANDB_PROJECT", PROJECT),
+    }
+    try:
+        with patch_environment(**places):
+            yield
+    finally:
+        # The Trainer leaves a run of wandb open, and the next run of this process would be added to it.
+        if "wandb" in sys.modules and sys.modules["wandb"].run is not None:
+            sys.modules["wandb"].finish()
 
 
 def at_chance(accuracy: float, chance: float, examples: int) -> bool:

@@ -25,8 +25,8 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import distributed
 from hf_longseq.training.arguments import convert, option, require
+from hf_longseq.training.callbacks import PROJECT
 from hf_longseq.training.run_folder import CHECKPOINTS
-from hf_longseq.training.tracking import PROJECT
 
 _HUB = "would upload an unfinished run: publish the finished one (hf-longseq publish)"
 _LAUNCH = "is a matter of the launch: see --launch_config"
@@ -134,7 +134,6 @@ class FinetuneConfig(TrainingArguments):
 
     @property
     def device(self) -> torch.device:
-        """Where a Trainer trains."""
         return super().device if FinetuneConfig.sets_up_device else torch.device("cpu")
 
     def steps(self, num_examples: int) -> int:

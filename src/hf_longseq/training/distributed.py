@@ -28,12 +28,10 @@ _meetings = itertools.count()
 
 
 def count() -> int:
-    """Number of processes that train together."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
 def is_main() -> bool:
-    """Whether this is the process that writes and speaks for all."""
     return os.environ.get("RANK", "0") == "0"
 
 

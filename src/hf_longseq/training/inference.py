@@ -170,7 +170,6 @@ def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_posi
 
 @torch.no_grad()
 def _score(model: str | os.PathLike, source: Any, given: dict[str, str | None], batch_size: int) -> dict[str, float]:
-    """Loss and metrics of new labelled rows."""
     folder, classifier, per_position = _classifier(model)
     config = classifier.config
     problem, recorded = _problem(config), _recorded_columns(folder)

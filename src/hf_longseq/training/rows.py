@@ -107,7 +107,6 @@ def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:
 
 
 def _highest(rows: "Dataset", names: list[str]) -> int:
-    """The highest number in columns of lists."""
     tables = rows.select_columns(names).with_format("arrow").iter(batch_size=1000)
     return max(pc.max(pc.list_flatten(table.column(name))).as_py() or 0 for table in tables for name in names)
 

@@ -30,13 +30,13 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import callbacks, checkpoints, distributed, run_folder
 from hf_longseq.training.arguments import DataSection, check_seed
 from hf_longseq.training.assemble import all_labels
+from hf_longseq.training.callbacks import tracker
 from hf_longseq.training.config import FinetuneConfig
-from hf_longseq.training.environment import environment
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.hf_architectures import starts_from
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.tracking import tracker
+from hf_longseq.training.run_folder import environment
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
 
@@ -251,7 +251,6 @@ class Job:
 
     @property
     def start(self) -> Path | None:
-        """The folder of the checkpoint that it starts from."""
         return None if self.init_from is None else local_checkpoint(self.init_from)[0]
 
     @property
@@ -264,7 +263,6 @@ class Job:
 
     @property
     def splits(self) -> "dict[str, Dataset]":
-        """All examples that the run reads."""
         test = {} if self.pretrains else {"test": self.data.test}
         return {"train": self.train, "validation": self.data.validation, **test}
 
@@ -358,7 +356,6 @@ def _claim(job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite
 
 
 def _flops(job: Job, trainer: LongSeqTrainer) -> float | None:
-    """Operations on one example, counted on a batch of the collator that has no state."""
     collator = trainer.eval_data_collator or trainer.data_collator
     rows = job.train.select(range(min(trainer.args.per_device_train_batch_size, len(job.train))))
     return training_flops(trainer.model, collator, rows, trainer.args.device)

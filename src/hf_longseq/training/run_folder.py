@@ -18,8 +18,11 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +31,7 @@ import filelock
 import yaml
 
 from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.version import __version__
 
 if TYPE_CHECKING:
     from hf_longseq.data.task import TaskSpec
@@ -70,7 +74,6 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; nothing where there is none."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:
@@ -104,12 +107,10 @@ def sync(path: str | os.PathLike) -> None:
 
 
 def write_json(path: str | os.PathLike, content: Any) -> None:
-    """Write JSON whole or not at all."""
     write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_yaml(path: str | os.PathLike, content: Any) -> None:
-    """Write YAML whole or not at all."""
     write_whole(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
@@ -269,8 +270,46 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
     return {"task": spec.name, **origin, "options": options, "splits": sizes}
 
 
+def environment() -> dict[str, Any]:
+    """Versions, hardware and threads under which a result came about."""
+    import datasets
+    import torch
+    import transformers
+
+    return {
+        "hf_longseq": __version__,
+        "commit": git_commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "datasets": datasets.__version__,
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "processes": int(os.environ.get("WORLD_SIZE", 1)),
+        "gpu": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+    }
+
+
+def cpu_name() -> str:
+    named = re.search(r"^model name\s*:(.*)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return named[1].strip() if named else platform.processor() or platform.machine()
+
+
+def git_commit() -> str | None:
+    """Commit of the package's source tree (with "+changes" if files differ from it), or None outside of git."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
+        return None
+    words = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
+    try:
+        return subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
 def weights_hash(folder: str | os.PathLike) -> str:
-    """Hash of a checkpoint's weight files."""
     return file_hash(*sorted(Path(folder).glob("*.safetensors")))[:16]
 
 

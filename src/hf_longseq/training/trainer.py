@@ -224,7 +224,6 @@ class LongSeqTrainer(Trainer):
         return FilledSampler(self.train_dataset, self.args.data_seed, self.epoch_begun, order)
 
     def epoch_begun(self) -> int:
-        """Number of the epoch that begins: a whole number up to rounding."""
         return int((self.state.epoch or 0) + 1e-6)
 
     def autocast_smart_context_manager(self, cache_enabled: bool | None = True):

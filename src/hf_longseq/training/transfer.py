@@ -82,7 +82,6 @@ class TransferReport:
     pretrained_on: str | None = None
 
     def summary(self) -> dict[str, Any]:
-        """What `metrics.json` says of it."""
         said = {"loaded": len(self.loaded), "forward": self.forward, "new": self.new, "dropped": self.dropped}
         said["pretrained_on"] = self.pretrained_on
         return {name: value for name, value in said.items() if value or name not in ("forward", "pretrained_on")}

@@ -61,7 +61,6 @@ def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTr
 
 
 def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
-    """A configuration and those within it."""
     yield config
     for name in config.sub_configs:
         if isinstance(inner := getattr(config, name, None), PreTrainedConfig):
