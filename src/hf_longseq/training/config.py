@@ -203,10 +203,7 @@ class FinetuneConfig(TrainingArguments):
 
 @dataclass
 class SPTConfig(FinetuneConfig):
-    """`TrainingArguments` and what self-pretraining adds; the fields of a recipe's `pretrain` section.
-
-    The defaults that differ from `TrainingArguments` are those of recipes: a learning rate of 1e-3, a weight decay of
-    0.05, a tenth of all steps of warm-up, then a cosine.
+    """A `FinetuneConfig` and what self-pretraining adds; the fields of a recipe's `pretrain` section.
 
     Args:
         objective: "masked" restores masked positions, "causal" predicts the next one.
@@ -215,7 +212,6 @@ class SPTConfig(FinetuneConfig):
         mask_ratio: Share of positions masked; None takes the task's, or 0.15 for tokens and 0.25 for values.
         span_length: Masked positions come in runs of this length.
         num_levels: Levels of values for cross-entropy, 0 for L1; None takes the task's, or L1.
-        ssm_learning_rate: Learning rate of state-space parameters; None takes `learning_rate`.
 
     Raises:
         HfLongSeqError: For an unknown objective, or a number out of range.

@@ -44,8 +44,15 @@ def epoch_times(
     if torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         precisions.append("bf16")
     rows = []
-    for name, recipe, spec in [(name, *_read(name)) for name in names]:
-        size = batch or recipe.scratch.global_batch_size
+    recipes = [(name, Recipe.load(name)) for name in names]
+    specs = [describe_task(recipe.data.task) for _, recipe in recipes]
+    if None in specs:
+        name, recipe = recipes[specs.index(None)]
+        raise HfLongSeqError(
+            f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
+        )
+    for (name, recipe), spec in zip(recipes, specs, strict=True):
+        size: int = batch or recipe.scratch.global_batch_size
         micro = min(size, recipe.scratch.per_device_train_batch_size or size)
         steps = length or spec.max_length
         listed = TASKS[recipe.data.task].size.split("/")[0].replace(",", "")
@@ -56,9 +63,9 @@ def epoch_times(
             model = fresh_model(head_class(recipe.scratch, spec), config).to(device).train()
             inputs = _random_batch(spec, micro, steps, device)
             seconds = seconds_of_a_step(model, inputs, -(-size // micro), precision, repeats)
-            row = {"recipe": name, "precision": precision, "batch": size, "length": steps}
-            row |= {"parameters": model.num_parameters(), "seconds": seconds}
-            row["minutes_per_epoch"] = seconds * examples / size / 60 if seconds and examples else None
+            minutes = seconds * examples / size / 60 if seconds and examples else None
+            row: dict[str, Any] = {"recipe": name, "precision": precision, "batch": size, "length": steps}
+            row |= {"parameters": model.num_parameters(), "seconds": seconds, "minutes_per_epoch": minutes}
             rows.append(row)
             del model, inputs
             gc.collect()
@@ -93,16 +100,6 @@ def seconds_of_a_step(
     except torch.OutOfMemoryError:
         return None
     return statistics.median(taken[1:])
-
-
-def _read(name: str) -> tuple[Recipe, TaskSpec]:
-    recipe = Recipe.load(name)
-    spec = describe_task(recipe.data.task)
-    if spec is None:
-        raise HfLongSeqError(
-            f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
-        )
-    return recipe, spec
 
 
 def _random_batch(spec: TaskSpec, batch: int, length: int, device: str) -> dict[str, torch.Tensor]:
