@@ -231,7 +231,7 @@ def test_a_decoder_that_is_told_to_be_one_may_predict(toy):
         ({"vocab_size": 8}, "is set from the task"),
         ({"hidden_size": "wide"}, "give a whole number"),
         ({"hidden_size": 15}, "hidden_size|hidden size"),
-        ({"state_size": 8}, "is a field of architecture 's4'"),
+        ({"state_size": 8}, "is not a field of architecture 'hf:"),
         ({"pooling": "middle"}, "pooling"),
         ({"pretrained": True}, "is a type without weights"),
     ],
