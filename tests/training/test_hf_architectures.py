@@ -249,10 +249,11 @@ def test_a_stated_pooling_takes_our_head_on_tokens_too(toy):
     assert (config.model_type, config.pooling, config.input_type) == ("longseq_adapter", "max", "tokens")
 
 
-def test_mappings_named_after_architectures_hold_for_them_alone():
+def test_variants_named_after_architectures_hold_for_them_alone():
     source = {
-        "model": {"arch": ["s4", "hf:bert"], "hidden_size": 8, "hf:bert": {"num_attention_heads": 2}},
+        "model": {"arch": "s4", "hidden_size": 8},
         "data": {"task": "tags"},
+        "variants": {"hf:bert": {"model": {"num_attention_heads": 2}}},
     }
     assert "num_attention_heads" not in Recipe.load(source, arch="s4").model.fields
     assert Recipe.load(source, arch="hf:bert").model.fields == {"hidden_size": 8, "num_attention_heads": 2}

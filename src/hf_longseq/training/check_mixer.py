@@ -145,6 +145,7 @@ def saving(make: Make, head: str = "ForSequenceClassification", **fields) -> Non
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         again: PreTrainedModel
+        report: dict
         again, report = type(model).from_pretrained(folder, output_loading_info=True)
     assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
     kept, batch = again.state_dict(), make_inputs(model)
