@@ -10,14 +10,11 @@ The names are known without torch; everything about a configuration class import
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.training.arguments import convert
-
-if TYPE_CHECKING:
-    from hf_longseq.data.task import TaskSpec
 
 KNOWN = ARCHITECTURES
 
@@ -26,11 +23,6 @@ TASK_FIELDS = frozenset(
     "input_type vocab_size num_channels num_levels pretraining_objective pair_classification pad_token_id "
     "bos_token_id eos_token_id mask_token_id use_cache".split()
 )
-# Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
-SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
-HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
-# Fields of the adapter that change the trunk: a causal one may read both ways, or begin with other weights.
-ADAPTER_FIELDS = {"bidirectional": bool | str | None, "direction_join": str, "init": str | None}
 
 # Toy sizes of the architectures of this package.
 TINY = {
@@ -110,7 +102,7 @@ def model_field_types(arch: str) -> dict[str, Any]:
     architecture of transformers its usual other names, the source of weights and the head of the adapter."""
     from transformers import PreTrainedConfig
 
-    from hf_longseq.training.hf_architectures import base_config
+    from hf_longseq.training.hf_architectures import ADAPTER_FIELDS, HEAD_FIELDS, SOURCE_FIELDS, base_config
 
     config_class = type(base_config(arch)) if is_hf(arch) else config_class_of(arch)
     base = {field.name for field in dataclasses.fields(PreTrainedConfig)}
@@ -154,16 +146,6 @@ def tiny_fields(arch: str) -> dict[str, Any]:
     """Toy sizes, of those that the configuration has."""
     known, sizes = model_field_types(arch), TINY_HF if is_hf(arch) else TINY
     return {name: value for name, value in sizes.items() if name in known}
-
-
-def label_fields(spec: "TaskSpec") -> dict[str, Any]:
-    """What the configuration of a classifier says of the task's labels."""
-    names = spec.labels or ("value",)
-    return {
-        "problem_type": spec.problem_type,
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: index for index, name in enumerate(names)},
-    }
 
 
 def looking_back(arch: str, fields: dict[str, Any]) -> dict[str, Any]:

@@ -29,10 +29,10 @@ from hf_longseq.data import collators
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.models.configuration_longseq import LongSeqConfig
-from hf_longseq.training.architectures import KNOWN, config_class_of, is_hf, label_fields, looking_back
+from hf_longseq.training.architectures import KNOWN, config_class_of, is_hf, looking_back
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics, SplitMetrics, TokenMetrics
-from hf_longseq.training.hf_architectures import hf_configuration
+from hf_longseq.training.hf_architectures import hf_configuration, label_fields
 from hf_longseq.training.transfer import (
     TransferReport,
     config_of,

@@ -31,14 +31,6 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.models import AdapterConfig
 from hf_longseq.models.configuration_adapter import looks_back_only
 from hf_longseq.models.modeling_adapter import build_backbone
-from hf_longseq.training.architectures import (
-    ADAPTER_FIELDS,
-    HEAD_FIELDS,
-    SOURCE_FIELDS,
-    is_hf,
-    label_fields,
-    looking_back,
-)
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.untrusted import read_config
 
@@ -46,6 +38,12 @@ CAUSAL = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 MASKED = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 TOKEN_CLASSIFIERS = modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
+
+# Fields of the model section that are ours: where weights come from, and the head that the adapter adds.
+SOURCE_FIELDS = {"pretrained": bool | str | None, "revision": str | None}
+HEAD_FIELDS = {"pooling": str, "classifier_hidden_size": int | None, "classifier_act": str}
+# Fields of the adapter that change the trunk: a causal one may read both ways, or begin with other weights.
+ADAPTER_FIELDS = {"bidirectional": bool | str | None, "direction_join": str, "init": str | None}
 
 POSITIONS = ("max_position_embeddings", "max_seq_len")
 # Values that a saved configuration derived from others; they follow when the others are changed.
@@ -69,7 +67,7 @@ def hf_configuration(
         )
     config = trunk_config(section, spec)
     if objective == "causal":  # only what is fine-tuned of it reads both ways
-        fields = looking_back(arch, fields)
+        fields = {name: value for name, value in fields.items() if name not in ("bidirectional", "direction_join")}
     both_ways = bool(fields.get("bidirectional"))
     _check_trunk(arch, config, spec, both_ways)
     if objective is not None:
@@ -94,6 +92,16 @@ def hf_configuration(
     own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
     with explained("the model section does not work", StrictDataclassError):
         return AdapterConfig(backbone_config=config, **own, **labels)
+
+
+def label_fields(spec: TaskSpec) -> dict[str, Any]:
+    """What the configuration of a classifier says of the task's labels."""
+    names = spec.labels or ("value",)
+    return {
+        "problem_type": spec.problem_type,
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
 
 
 def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways: bool) -> None:
@@ -267,7 +275,8 @@ def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
 def starts_from(section: ModelSection) -> str | None:
     """The repository or folder whose weights a model starts from; None for random weights."""
     pretrained = section.fields.get("pretrained")
-    return weights_source(section.arch, pretrained) if is_hf(section.arch) and pretrained is not False else None
+    named = section.arch.startswith("hf:") and pretrained is not False
+    return weights_source(section.arch, pretrained) if named else None
 
 
 @functools.cache
