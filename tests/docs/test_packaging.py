@@ -53,7 +53,7 @@ def test_the_wheel_alone_answers_help_and_lists_its_recipes(installed):
 
 @pytest.mark.slow
 def test_the_wheel_alone_trains(installed, tmp_path):
-    installed("spt", "--task", "listops", "--tiny", "--max_steps", "2", "--output_dir", "trial")
+    installed("spt", *"--task listops --inits spt --tiny --max_steps 2 --output_dir trial".split())
     assert (tmp_path / "trial" / "best" / "model.safetensors").is_file()
 
 

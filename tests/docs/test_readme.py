@@ -50,11 +50,12 @@ def at_toy_size(line: str) -> list[str]:
     words = shlex.split(
         re.sub(r"--tune --tune_seeds \S+ --grid \S+ --seeds [\d ]+", "--seeds 10 ", line), comments=True
     )
-    return words[1:] + (["--tiny"] if words[1] in TRAINING else [])
+    few = ["--data.num_train_examples", "64"] if words[1] == "compare" else []
+    return words[1:] + (["--tiny", "--max_steps", "2", *few] if words[1] in TRAINING else [])
 
 
 @pytest.mark.slow
-def test_the_blocks_run_in_the_order_in_which_they_stand(folder, capsys):
+def test_the_blocks_run_in_the_order_in_which_they_stand(folder, capsys, undrawn):
     texts = [f"{'good fine nice' if n % 2 else 'bad poor sad'} {n}" for n in range(120)]
     rows = [f"{text},{n % 2 if n < 60 else ''}" for n, text in enumerate(texts)]
     (folder / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
