@@ -272,13 +272,3 @@ def test_every_architecture_takes_the_shipped_recipe_of_the_task():
     assert rotary.model.arch == "transformer" and rotary.model.fields["position_embedding"] == "rotary"
     assert load("s4@init_normal=0.1", "causal").model.init_normal == 0.1
     assert load("s4", "causal").pretrain.objective == "causal"
-
-
-@pytest.mark.slow
-def test_several_processes_give_the_results_of_one(tmp_path):
-    steps = {phase: {"max_steps": 2} for phase in ("pretrain", "finetune")}
-    options = {"archs": ["s4"], "inits": ["scratch", "spt-causal"], "grid": ["lr=1e-3,1e-2"], "overrides": steps}
-    compare("listops-tiny", tmp_path / "one", tiny=True, **options)
-    compare("listops-tiny", tmp_path / "two", tiny=True, jobs=2, **options)
-    one, two = (pd.read_csv(tmp_path / name / "scores.csv").drop(columns="seconds") for name in ("one", "two"))
-    pd.testing.assert_frame_equal(one, two)

@@ -51,7 +51,7 @@ def options_for(name, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_spt_runs_on_every_task(name, tmp_path, monkeypatch):
+def test_spt_runs_on_every_task(name, tmp_path, monkeypatch, undrawn):
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
     words = ["spt", "--task", name, "--tiny", "--max_steps=2", "--inits=spt", f"--output_dir={tmp_path / 'run'}"]
     folder = tmp_path / "source"
