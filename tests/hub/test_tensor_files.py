@@ -77,12 +77,10 @@ def test_a_lightning_checkpoint_with_foreign_objects(tmp_path):
     assert_same(read_tensors(tmp_path / "m.ckpt"), state_dict())
 
 
-def test_a_safetensors_file_and_an_old_file(tmp_path):
+def test_a_safetensors_file(tmp_path):
     tensors = {name: tensor.detach().contiguous() for name, tensor in state_dict().items()}
     save_file(tensors, tmp_path / "m.safetensors")
     assert set(read_tensors(tmp_path / "m.safetensors")) == set(tensors)
-    torch.save(state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    assert_same(read_tensors(tmp_path / "old.pt"), state_dict())
 
 
 @pytest.mark.parametrize("place", ["beside", "inside", "as the value"])

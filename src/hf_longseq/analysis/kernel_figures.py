@@ -118,9 +118,7 @@ def _band(axis, at: np.ndarray, levels: np.ndarray, colour: str, label: str) -> 
 def _legend(figure, axis, title: str) -> None:
     """The legend of a panel below the figure."""
     handles, names = axis.get_legend_handles_labels()
-    # in inches: a letter of 8 points is about 0.07 wide, and the line beside a name with its gaps 0.6
-    fitting = int(figure.get_figwidth() / (0.6 + 0.07 * max(map(len, names), default=0)))
-    figure.legend(handles, names, title=title, loc="outside lower center", ncol=max(1, min(len(names), fitting)))
+    figure.legend(handles, names, title=title, loc="outside lower center", ncol=min(len(names), 4))
 
 
 def _fields(pyplot, found: list[Looked]):

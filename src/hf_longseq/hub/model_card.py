@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from hf_longseq.comparison.results import RUNS
 from hf_longseq.data.own_data import TAKEN_OUT
-from hf_longseq.data.task import TASKS, load_task
+from hf_longseq.data.task import TASKS
 from hf_longseq.escaping import render
 from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.snippets import Snippets
@@ -220,12 +220,9 @@ def spread(row: dict[str, Any], metric: str | None) -> str:
 
 
 def describe_data(run: Run) -> dict[str, Any]:
-    """Source, licence, note and mask ratio of the task, as recorded with the run or as an embedded task says."""
+    """Source, licence, note and mask ratio of the task, as recorded with the run."""
     found = {name: run.data.get(name) for name in ("source", "license", "note", "mask_ratio")}
     task = run.settings["data"]["task"]
-    if not found["source"] and task in TASKS and TASKS[task].source == "embedded":
-        _, spec = load_task(task)
-        found = {name: getattr(spec, name) for name in found}
     found["source"] = found["source"] or (TASKS[task].summary if task in TASKS else "the publisher's own")
     found["license"] = found["license"] or "not recorded"
     note = found["note"]

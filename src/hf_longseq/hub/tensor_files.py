@@ -84,8 +84,6 @@ def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
     with explained(f"checkpoint {path} cannot be read", Exception, remedy="save its state dict again"):
         if path.suffix == ".safetensors":
             return load_file(path)
-        if not zipfile.is_zipfile(path):  # of torch before 1.6
-            return _tensors(path, torch.load(path, map_location="cpu", weights_only=True), lambda tensor: tensor)
         with zipfile.ZipFile(path) as archive:
             return _read_archive(path, archive)
 
@@ -100,30 +98,19 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> dict[str, torch.Tenso
         raise HfLongSeqError(f"checkpoint {path} has the byte order of another machine: save it again on this one.")
     with archive.open(pickles[0]) as file:
         content = _Reader(file).load()
-    room = SHARING * sum(entry.file_size for entry in entries)
-
-    def build(memory: Any) -> torch.Tensor | None:
-        nonlocal room
-        tensor = _build(memory, lambda name: archive.read(f"{root}data/{name}"))
-        room -= 0 if tensor is None else tensor.nbytes
-        if room < 0:
-            raise HfLongSeqError(f"checkpoint {path} holds the same numbers many times: save its state dict again.")
-        return tensor
-
-    return _tensors(path, content, build)
-
-
-def _tensors(path: Path, content: Any, build: Callable[[Any], Any]) -> dict[str, torch.Tensor]:
-    """The state dict of a file, whose entries `build` makes tensors of."""
     content = content.get("state_dict", content) if isinstance(content, dict) else None
     if not isinstance(content, dict) or not content:
         raise HfLongSeqError(f"checkpoint {path} holds no state dict: give a file with named tensors.")
-    tensors = {name: build(value) for name, value in content.items()}
-    for name, tensor in tensors.items():
-        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+    tensors, room = {}, SHARING * sum(entry.file_size for entry in entries)
+    for name, memory in content.items():
+        tensor = _build(memory, lambda file: archive.read(f"{root}data/{file}"))
+        if tensor is None or not isinstance(name, str):
             raise HfLongSeqError(
                 f"checkpoint {path} holds {name!r}, which is no plain tensor: save a bare state dict."
             )
+        tensors[name], room = tensor, room - tensor.nbytes
+        if room < 0:
+            raise HfLongSeqError(f"checkpoint {path} holds the same numbers many times: save its state dict again.")
     return tensors
 
 
