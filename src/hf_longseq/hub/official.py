@@ -289,7 +289,8 @@ def _norm(tensors: Tensors) -> Tensors:
 
 def translate_norm(tensors: Tensors, width: int, name: str) -> tuple[Tensors, dict[str, Any]]:
     """Our tensors for the norm `name`, and what the configuration says of it."""
-    names, fields = set(tensors), {"norm": "layer"}
+    names = set(tensors)
+    fields: dict[str, Any] = {"norm": "layer"}
     if names == {"weight", "bias", "running_mean", "running_var"}:
         fields = {"norm": "batch"}
     elif names == {"m", "s"}:
