@@ -14,6 +14,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ class _SelfPretrained(BaseEstimator):
         labels, spec = self._targets(targets[known])
         longest = max(len(row[self._column]) for row in [*rows, *more])
         spec = TaskSpec("sklearn", max_length=longest, mask_ratio=self.mask_ratio, **self._kind(), **spec)
-        labelled = [{**row, "labels": label} for row, label in zip(_kept(rows, known), labels, strict=True)]
+        labelled = [{**row, "labels": label} for row, label in zip(compress(rows, known), labels, strict=True)]
         with tempfile.TemporaryDirectory() as folder:
             self.model_ = self._trained(Path(folder), [*rows, *more], labelled, spec)
         self.spec_ = spec
@@ -240,10 +241,6 @@ class SPTRegressor(RegressorMixin, _SelfPretrained):
     def predict(self, X: Inputs) -> np.ndarray:
         """The number of each row, (n,)."""
         return self._logits(X)[:, 0]
-
-
-def _kept(rows: list[dict], known: np.ndarray) -> list[dict]:
-    return [row for row, keep in zip(rows, known, strict=True) if keep]
 
 
 def _as_rows(X: Inputs, form: dict[str, Any] | None = None) -> tuple[list[dict], dict[str, Any]]:

@@ -83,7 +83,11 @@ class LongSeqForCausalLM(LongSeqPreTrainedModel, GenerationMixin):
     def __init__(self, config: LongSeqConfig):
         super().__init__(config)
         require_tokens(self)
-        require_causal(self)
+        if config.bidirectional:
+            raise ValueError(
+                f"{type(self).__name__} predicts the next token but bidirectional is True; set bidirectional=False (a "
+                "checkpoint that was trained bidirectionally cannot be made causal)."
+            )
         self.model = self.backbone_class(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
@@ -342,15 +346,6 @@ def require_tokens(model: LongSeqPreTrainedModel) -> None:
         raise ValueError(
             f"{type(model).__name__} predicts tokens but input_type is {model.config.input_type!r}; set "
             "input_type='tokens', or use the ...ForPreTraining class for real values."
-        )
-
-
-def require_causal(model: LongSeqPreTrainedModel) -> None:
-    """Raise when next-token prediction is asked of a model that sees the next token."""
-    if model.config.bidirectional:
-        raise ValueError(
-            f"{type(model).__name__} predicts the next token but bidirectional is True; set bidirectional=False (a "
-            "checkpoint that was trained bidirectionally cannot be made causal)."
         )
 
 
