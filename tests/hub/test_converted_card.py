@@ -30,12 +30,10 @@ def converted(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_converted_checkpoint_is_published_with_all_its_heads(hub, converted, tmp_path):
+def test_a_converted_checkpoint_is_published_with_all_its_heads(online, converted, tmp_path, capsys):
     folder, golden = converted
-    command = "import sys; from hf_longseq.cli.main import main; sys.exit(main({words!r}))"
-    words = ["publish", str(folder), "--repo_id", REPO, "--license", "mit"]
-    out = answer(run_fresh(command.format(words=words), tmp_path, **hub.environment(tmp_path, hub.token)))
-    assert f"published: {hub.url}/{REPO}" in out
+    assert main(["publish", str(folder), "--repo_id", REPO, "--license", "mit"]) == 0
+    assert f"published: {online.url}/{REPO}" in capsys.readouterr().out
     torch.save(golden, tmp_path / "golden.pt")
     code = f"""
     import torch
@@ -50,12 +48,12 @@ def test_a_converted_checkpoint_is_published_with_all_its_heads(hub, converted, 
     """
     home = tmp_path / "stranger"
     home.mkdir()
-    answer(run_fresh(code, home, hide_package=True, **hub.environment(home)))
+    answer(run_fresh(code, home, hide_package=True, **online.environment(home)))
     masked, classes = torch.load(tmp_path / "found.pt", weights_only=True)
     assert relative_error(masked, golden["lm_logits"]) < 1e-4
     assert relative_error(classes, golden["class_logits"]) < 1e-4
 
-    card = ModelCard(hub.repo(REPO).files["README.md"].decode())
+    card = ModelCard(online.repo(REPO).files["README.md"].decode())
     assert card.data.license == "mit" and card.data.pipeline_tag is None and not card.data.eval_results
     source = hashlib.sha256((tmp_path / "last.safetensors").read_bytes()).hexdigest()
     for said in (
@@ -65,7 +63,7 @@ def test_a_converted_checkpoint_is_published_with_all_its_heads(hub, converted, 
     ):
         assert said in card.text, said
     assert "None" not in card.text.replace("[None]", "") and "## Results" not in card.text
-    assert str(tmp_path) not in "".join(map(str, hub.repo(REPO).files.values()))
+    assert str(tmp_path) not in "".join(map(str, online.repo(REPO).files.values()))
 
 
 @pytest.mark.parametrize("check", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -44,7 +44,7 @@ def stranger(tmp_path, monkeypatch):
     return "modules/../../away/x--evil.Evil"
 
 
-def test_code_named_within_a_processor_is_not_run(run, tmp_path, stranger, undrawn):
+def test_code_named_within_a_processor_is_not_run(run, tmp_path, stranger, undrawn, unchecked):
     inner = json.loads((run / "preprocessor_config.json").read_text())
     nested = {"feature_extractor": {**inner, "auto_map": {"AutoFeatureExtractor": stranger}}}
     (run / "processor_config.json").write_text(json.dumps(nested))

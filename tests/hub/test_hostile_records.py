@@ -69,7 +69,7 @@ def test_no_record_is_run(run, tmp_path, snippets):
     assert card.count("\n```python\n") == 2 and "\n# More" not in card and "was run" in card
 
 
-def test_the_name_of_a_converted_file_is_not_run(runs, tmp_path, snippets):
+def test_the_name_of_a_converted_file_is_not_run(runs, tmp_path, unchecked):
     folder = shutil.copytree(runs / "pretrained", tmp_path / "converted")
     (folder / "resolved.yaml").unlink()
     canary = tmp_path / "canary"
@@ -78,7 +78,7 @@ def test_the_name_of_a_converted_file_is_not_run(runs, tmp_path, snippets):
     (folder / "conversion.json").write_text(json.dumps(record))
     publish(folder, "org/name", dry_run=True, output_dir=tmp_path / "built")
     card = (tmp_path / "built" / "README.md").read_text()
-    assert not canary.exists() and "was run" not in str(snippets)
+    assert not canary.exists() and "was run" not in str(unchecked)
     assert card.count("\n```python\n") == 2 and "\n# More" not in card
 
 

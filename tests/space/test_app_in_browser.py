@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BROWSER = Path(sys.prefix) / "browser"  # made by scripts/install_browser.sh
+NONE = "no browser is installed: bash scripts/install_browser.sh"
 SECONDS = 60
 # nothing but loopback can be reached; without a sandbox, because tests may run as root in a container
 FLAGS = ["--no-sandbox", "--no-zygote", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
@@ -21,6 +22,9 @@ FLAGS = ["--no-sandbox", "--no-zygote", "--host-resolver-rules=MAP * ~NOTFOUND, 
 def address(tmp_path):
     """Where the app runs, in a process of its own, with the checkpoint under review open at first."""
     pytest.importorskip("gradio", reason="gradio is not installed: pip install 'hf-longseq[app]'")
+    pytest.importorskip("playwright.sync_api", reason=NONE)
+    if not (BROWSER / "chromium").is_file():
+        pytest.skip(NONE)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -48,10 +52,8 @@ def address(tmp_path):
 @pytest.fixture
 def page(address):
     """The app's page in a browser."""
-    reason = "no browser is installed: bash scripts/install_browser.sh"
-    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
-    if not (BROWSER / "chromium").is_file():
-        pytest.skip(reason)
+    from playwright import sync_api as playwright
+
     libraries = {**os.environ, "LD_LIBRARY_PATH": str(BROWSER)}
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER / "chromium", args=FLAGS, env=libraries)
