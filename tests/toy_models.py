@@ -39,6 +39,9 @@ VARIANTS = {
     "cnn": dict(arch="cnn"),
     "cnn-wide-feed-forward": dict(arch="cnn", kernel_size=5, max_dilation=2, intermediate_size=24),
 }
+# those whose cache, or step, differs; the others differ in norms, activations and initialisation
+CACHED = ("s4", "s4-diagonal-shared", "dlr", "transformer", "transformer-sinusoidal", "transformer-window",
+          "transformer-local-bias", "lru", "s5", "mega", "mega-chunk-rotary", "cnn")  # fmt: skip
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 
 

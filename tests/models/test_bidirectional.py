@@ -75,8 +75,11 @@ def test_padding_on_either_side_changes_nothing(backbone):
             torch.testing.assert_close(hidden[:, left : left + 13], alone, atol=1e-5, rtol=1e-5)
 
 
-@backbones
-@pytest.mark.parametrize("head", [AdapterForMaskedLM, AdapterForSequenceClassification, AdapterForTokenClassification])
+@pytest.mark.parametrize(
+    ("backbone", "head"),
+    [(backbone, AdapterForMaskedLM) for backbone in BACKBONES]
+    + [("mamba2", head) for head in (AdapterForSequenceClassification, AdapterForTokenClassification)],
+)
 def test_a_row_in_a_batch_of_other_lengths_is_as_alone(backbone, head):
     model = make(backbone, head, input_type="tokens")
     ids = torch.randint(3, 20, (2, 9), generator=torch.Generator().manual_seed(1))
@@ -92,8 +95,9 @@ def test_a_row_in_a_batch_of_other_lengths_is_as_alone(backbone, head):
         torch.testing.assert_close(got.reshape(alone.shape), alone, atol=1e-5, rtol=1e-5)
 
 
-@backbones
-@pytest.mark.parametrize("directions", ["shared", "separate"])
+@pytest.mark.parametrize(
+    ("backbone", "directions"), [*((backbone, "shared") for backbone in BACKBONES), ("mamba2", "separate")]
+)
 def test_every_position_is_seen_from_every_other(backbone, directions):
     x, model = values(length=4), make(backbone, directions=directions)
     with torch.no_grad():

@@ -5,11 +5,11 @@ import torch
 
 from hf_longseq.models.mega_layers import MegaCache
 from hf_longseq.models.ssm_cache import RecurrentCache, RecurrentLayer
-from toy_models import SMALL, VARIANTS, make_model
+from toy_models import CACHED, SMALL, VARIANTS, make_model
 
 ARCHITECTURES = ("s4", "dlr", "transformer")
 architectures = pytest.mark.parametrize("variant", ARCHITECTURES)
-every_variant = pytest.mark.parametrize("variant", VARIANTS)
+cached = pytest.mark.parametrize("variant", CACHED)
 
 
 def make_generator(variant, **options):
@@ -52,7 +52,7 @@ def test_150_greedy_tokens_are_those_of_the_full_forward(variant):
     assert len(whole[0, 9:].unique()) > 3
 
 
-@every_variant
+@cached
 def test_left_padded_rows_generate_as_if_alone(generators, variant):
     (model, whole), tokens = generators(variant), prompts()
     padded = torch.cat((torch.zeros(3, 6, dtype=torch.long), tokens), dim=1)
@@ -63,7 +63,7 @@ def test_left_padded_rows_generate_as_if_alone(generators, variant):
     assert torch.equal(generated[1], generate(model, tokens[1:2, 4:])[0, -6:])
 
 
-@every_variant
+@cached
 def test_without_a_cache(generators, variant):
     model, whole = generators(variant)
     assert torch.equal(generate(model, prompts(), use_cache=False), whole)
@@ -86,7 +86,7 @@ def test_a_seed_gives_the_same_sample(generators, variant):
     assert not torch.equal(samples[0], samples[3])
 
 
-@every_variant
+@cached
 @torch.no_grad()
 def test_padding_amid_a_sequence_is_the_same_in_one_pass_and_in_two(variant):
     model, tokens = make_generator(variant).double(), prompts(batch=2)
@@ -104,7 +104,7 @@ def test_padding_amid_a_sequence_is_the_same_in_one_pass_and_in_two(variant):
     torch.testing.assert_close(pieces[real], whole[real], atol=1e-10, rtol=1e-10)
 
 
-@every_variant
+@cached
 def test_a_prompt_may_be_read_in_pieces(generators, variant):
     model, tokens = generators(variant)[0], prompts()
     mask = torch.ones_like(tokens)
@@ -114,7 +114,7 @@ def test_a_prompt_may_be_read_in_pieces(generators, variant):
     assert torch.equal(generate(model, tokens, attention_mask=mask, prefill_chunk_size=4), whole)
 
 
-@every_variant
+@cached
 @torch.no_grad()
 def test_generation_goes_on_from_a_cache(generators, variant):
     (model, whole), tokens = generators(variant), prompts()

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from golden_files import relative_error
 from hf_longseq.models.longseq_streaming import LongSeqStream, RunningPool
 from hf_longseq.models.ssm_reference import dense_system
-from toy_models import VARIANTS, make_inputs, make_model
+from toy_models import CACHED, make_inputs, make_model
 
 VALUES = dict(input_type="values", num_channels=2)
-variants = pytest.mark.parametrize("variant", VARIANTS)
+variants = pytest.mark.parametrize("variant", CACHED)
 
 
 def pieces_of(length, generator):
@@ -34,7 +34,7 @@ def feed_in_pieces(stream, inputs, attention_mask=None):
 
 @pytest.mark.parametrize(
     ("variant", "pooling"),
-    [(name, "mean") for name in VARIANTS] + [("s4", "max"), ("s4", "first"), ("s4", "last")],
+    [(name, "mean") for name in CACHED] + [("s4", "max"), ("s4", "first"), ("s4", "last")],
 )
 @torch.no_grad()
 def test_a_classifier_answers_as_in_one_pass_with_and_without_padding(variant, pooling):
