@@ -1,22 +1,21 @@
 """A comparison is one process that hands out runs: whatever is killed, each is done once, with the same result."""
 
 import json
-import multiprocessing
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 import torch
 
 from hf_longseq import Recipe
 from hf_longseq.comparison import compare, workers
 from hf_longseq.comparison.execute import clear_leftovers
-from hf_longseq.comparison.one_run import Task
+from hf_longseq.comparison.one_run import Task, launch
 from hf_longseq.comparison.plan import Run
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
@@ -136,7 +135,7 @@ class Blow:
 
 
 def kill_a_worker():
-    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    psutil.Process().children()[0].kill()
 
 
 @pytest.mark.slow
@@ -155,7 +154,7 @@ def test_an_interrupt_lets_each_run_save_its_step_and_the_command_goes_on_from_i
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
     with pytest.raises(KeyboardInterrupt):
         compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(interrupt), **LISTOPS)
-    assert not multiprocessing.active_children()
+    assert not psutil.Process().children()
     assert list((tmp_path / "out").glob("runs/*/checkpoints/*/complete.json"))
     compare("listops-tiny", tmp_path / "out", **LISTOPS)
     assert weights(tmp_path / "out") == weights(alone.output_dir)
@@ -177,20 +176,17 @@ def test_a_node_of_a_ray_cluster_that_is_killed_changes_no_number(alone, tmp_pat
     pd.testing.assert_frame_equal(untimed(tmp_path / "two"), untimed(tmp_path / "one"))
 
 
-def die(task):
-    os.kill(os.getpid(), signal.SIGKILL)
+def test_a_process_that_is_killed_again_ends_the_comparison(toy_tasks, tmp_path):
+    run = Run("s4-scratch-s0", "finetune", "s4", "scratch", 0, None, {}, Recipe.load(RAW), 2, 64)
+    begun = []
 
+    def start(words, **options):
+        begun.append(words)
+        return subprocess.Popen([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], **options)
 
-@pytest.mark.slow
-def test_workers_that_are_killed_again_and_again_end_the_comparison(monkeypatch):
-    monkeypatch.setattr(workers, "_perform_in_process", die)
-    with workers.Processes(1, 1, silent) as crew:
-        lost = crew.submit(None)
-        assert list(crew.wait([lost])) == [lost] and not crew.result(lost)
-        again = crew.submit(None)
-        crew.wait([again])
-        with pytest.raises(HfLongSeqError, match="killed again and again .*smaller --jobs"):
-            crew.result(again)
+    with pytest.raises(HfLongSeqError, match="s4-scratch-s0 ended with exit code -9: .* with a smaller --jobs"):
+        launch(Task("train", run, tmp_path), silent, start)
+    assert len(begun) == 2
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entry point: finds the command, imports its module alone, and shows expected errors as one sentence."""
 
+import functools
 import importlib
 import os
 import sys
@@ -9,6 +10,7 @@ import sys
 from hf_longseq.cli import launch
 from hf_longseq.cli.options import normalise, with_output_dir
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.processes import end_with_parent
 from hf_longseq.version import __version__
 
 COMMANDS = {
@@ -82,21 +84,25 @@ def _sentence(error: Exception) -> str | None:
 
 def _run(command: str, words: list[str]) -> int:
     """Run a command here, or in as many processes as it asks for."""
-    module = importlib.import_module(f"hf_longseq.cli.{command.replace('-', '_')}")
+    name = "compare" if command == "spt" else command.replace("-", "_")
+    run = importlib.import_module(f"hf_longseq.cli.{name}").run
+    run = functools.partial(run, command="spt") if command == "spt" else run
     if {"-h", "--help", "--help_all"} & set(words):
-        module.run(words)
+        run(words)
         return 0
     if command in TRAINING:
         words = with_output_dir(command, words)
+    if command == "one_run":
+        end_with_parent()
     if command in launch.TOGETHER:
         words, number, configuration = launch.take_options(command, words)
         launch.check_all_started()
         if launch.is_launched():
-            launch.run_as_one_of_several(lambda words: module.run(_with_own_architectures(words)), words)
+            launch.run_as_one_of_several(lambda words: run(_with_own_architectures(words)), words)
             return 0
         if number > 1:
             return launch.launch([command, *words], number, configuration)
-    return module.run(_with_own_architectures(words)) or 0
+    return run(_with_own_architectures(words)) or 0
 
 
 def _with_own_architectures(words: list[str]) -> list[str]:

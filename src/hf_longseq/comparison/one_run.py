@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done with one run of a comparison: it is trained, or scored on the test split.
 
-A run is a whole: a call of `pretrain` or `finetune`, by one process or by several that an `accelerate launch` of their
-own starts (`hf-longseq one_run FILE`, a command that comparisons give).
+A run is a whole: a call of `pretrain` or `finetune`, in this process or in processes of its own (`hf-longseq one_run
+FILE`, a command that comparisons give).
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,10 +70,7 @@ def perform(task: Task, listener: Listener, data: DataCache) -> Path:
     if task.action == "score":
         return _score(task, data)
     try:
-        if task.processes > 1:
-            _launch(task, listener)
-        else:
-            _train(task, listener, data)
+        _train(task, listener, data)
     except (Diverged, torch.OutOfMemoryError) as error:
         if distributed.count() > 1 and not isinstance(error, Diverged):
             raise  # of several processes one fails alone, and its end is what ends the others
@@ -79,8 +78,12 @@ def perform(task: Task, listener: Listener, data: DataCache) -> Path:
         if distributed.is_main():
             run_folder.write_json(folder / FAILED, {"error": sentence, "step": getattr(error, "step", None)})
         listener(run.name, run.steps, run.steps, f"failed: {sentence}")
-    failed = folder / FAILED
-    return failed if failed.is_file() else folder / run_folder.METRICS
+    return _outcome(task)
+
+
+def _outcome(task: Task) -> Path:
+    failed = task.folder(task.run.name) / FAILED
+    return failed if failed.is_file() else failed.with_name(run_folder.METRICS)
 
 
 def _train(task: Task, listener: Listener, data: DataCache) -> None:
@@ -103,26 +106,41 @@ def _score(task: Task, data: DataCache) -> Path:
     return path
 
 
-def _launch(task: Task, listener: Listener) -> None:
-    """Let several processes train a run; the main one of them prints its reports as lines of JSON."""
+def launch(
+    task: Task,
+    listener: Listener,
+    start: Callable[..., subprocess.Popen] = subprocess.Popen,
+    environment: dict[str, str] | None = None,
+) -> Path:
+    """Do a task in processes of its own; the main one of them prints its reports as lines of JSON.
+
+    Gives the file that it leaves. A process that is killed is started once more, and goes on from its checkpoint.
+    """
+    number = task.processes if task.action == "train" else 1
     with tempfile.TemporaryDirectory() as place:
         path = Path(place, "task.json")
         task.write(path)
         words = [sys.executable, "-m", "hf_longseq", "one_run", str(path)]
-        words += ["--num_processes", str(task.processes), "--launch_config", task.launch_config]
+        words += ["--num_processes", str(number), "--launch_config", task.launch_config]
         words += ["--arch", *own_architectures.files()] if own_architectures.files() else []
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                for line in process.stdout or ():
-                    listener(*json.loads(line))
-            except BaseException:
-                process.terminate()
-                raise
+        # a session of its own: Ctrl-C is for the parent, who ends it
+        more = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+        for _ in range(2):
+            with start(words, **more, env=os.environ | (environment or {})) as process:
+                try:
+                    for line in process.stdout or ():
+                        listener(*json.loads(line))
+                except BaseException:
+                    process.terminate()
+                    raise
+            if process.returncode >= 0:
+                break
     if process.returncode:
         raise HfLongSeqError(
-            f"the {task.processes} processes of {task.run.name} ended with exit code {process.returncode}: see above "
-            "what they said, and rerun the command to go on."
+            f"{task.run.name} ended with exit code {process.returncode}: see above what it said, and rerun the "
+            "command to go on, with a smaller --jobs if memory was short."
         )
+    return _outcome(task)
 
 
 def wait_for_file(path: Path, where: str) -> None:

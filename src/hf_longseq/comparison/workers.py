@@ -2,26 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the runs of a comparison are done: in this process, in processes of this machine, or on a Ray cluster."""
 
-import contextlib
-import multiprocessing
 import os
-import signal
+import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Collection, Iterable
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
-from hf_longseq.comparison.one_run import Task, perform, wait_for_file
+from hf_longseq.comparison.one_run import Task, launch, perform, wait_for_file
 from hf_longseq.comparison.prepare import DataCache
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.processes import end_with_parent
 from hf_longseq.training import own_architectures
 from hf_longseq.training.progress import Listener, quiet_libraries
 
@@ -61,10 +58,9 @@ class Workers:
                 self.listener(*report)
         return done
 
-    def result(self, future: Future) -> bool:
-        """Raise the error of a task; False if its process was killed, so that it has to be submitted again."""
+    def check(self, future: Future) -> None:
+        """Raise the error of a task that has ended."""
         future.result()
-        return True
 
 
 class Here(Workers):
@@ -81,65 +77,54 @@ class Here(Workers):
 
 
 class Processes(Workers):
-    """Does `jobs` tasks at a time, each in a process with its share of the processor's threads or its own GPUs.
+    """Does `jobs` tasks at a time, each in `processes` of its own with their share of the processor's threads, or with
+    their own GPUs.
 
-    An error ends the other tasks, as Ctrl-C does; each saves its step. When a process is killed, its task and the
-    others go on from their checkpoints in new processes.
+    An error ends the other tasks, as Ctrl-C does; each saves its step.
     """
 
-    def __init__(self, jobs: int, gpus: int, listener: Listener):
+    def __init__(self, jobs: int, processes: int, listener: Listener):
         super().__init__(listener)
-        self.jobs, self.gpus = jobs, gpus
+        self.jobs, self.processes = jobs, processes
 
     def __enter__(self):
-        self.before = set(multiprocessing.active_children())
-        self._start()
-        self.lost = False  # whether a process was killed since a task ended
+        self.pool, self.lock, self.ending = ThreadPoolExecutor(self.jobs), threading.Lock(), False
+        self.begun: list[subprocess.Popen] = []
+        self.queue, self.devices = SimpleQueue(), SimpleQueue()
+        for names in devices_of_workers(self.jobs, self.processes):
+            self.devices.put(names)
         return self
 
     def __exit__(self, kind, *exc_info):
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        self._join(terminate=kind is not None)
-
-    def _join(self, terminate: bool) -> None:
-        processes = set(multiprocessing.active_children()) - self.before
-        for process in processes if terminate else ():
-            process.terminate()
-        for process in processes:
-            process.join()
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.queue, devices = context.SimpleQueue(), context.SimpleQueue()
-        for names in devices_of_workers(self.jobs, self.gpus):
-            devices.put(names)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        given = (devices, self.queue, max(1, cores // self.jobs), own_architectures.files())
-        self.pool = ProcessPoolExecutor(self.jobs, context, _start_worker, given)
-        self.of_this_pool: set[Future] = set()
+        with self.lock:
+            self.ending = kind is not None
+            for process in self.begun if self.ending else ():
+                process.terminate()
+        self.pool.shutdown(cancel_futures=True)
 
     def submit(self, task: Task) -> Future:
-        with _interrupts_ignored():  # a new process inherits this: Ctrl-C is for the parent, who ends it
-            future = self.pool.submit(_perform_in_process, task)
-        self.of_this_pool.add(future)
-        return future
+        return self.pool.submit(self._perform, task)
+
+    def _perform(self, task: Task) -> Path:
+        names = self.devices.get()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        environment = {"OMP_NUM_THREADS": str(max(1, cores // (self.jobs * self.processes)))}
+        environment |= {"CUDA_VISIBLE_DEVICES": names} if names else {}
+        try:
+            return launch(task, lambda *report: self.queue.put(report), self._start, environment)
+        finally:
+            self.devices.put(names)
+
+    def _start(self, *words, **options) -> subprocess.Popen:
+        with self.lock:
+            if self.ending:
+                raise CancelledError
+            self.begun.append(subprocess.Popen(*words, **options))
+            return self.begun[-1]
 
     def reports(self) -> Iterable[tuple]:
         while not self.queue.empty():
             yield self.queue.get()
-
-    def result(self, future: Future) -> bool:
-        broken = isinstance(future.exception(), BrokenProcessPool)
-        if broken and future in self.of_this_pool:  # the first that tells of it
-            if self.lost:
-                raise HfLongSeqError(
-                    "processes of the comparison were killed again and again (out of memory?): rerun the command to "
-                    "go on, with a smaller --jobs if memory was short."
-                )
-            self._join(terminate=True)  # who still writes holds the lock of its run
-            self._start()
-        self.lost = broken
-        return False if broken else super().result(future)
 
 
 def usual_jobs(processes: int) -> int:
@@ -154,39 +139,6 @@ def devices_of_workers(jobs: int, gpus: int) -> list[str]:
     names = visible[:found] or [str(index) for index in range(found)]
     mine = [range(worker * gpus, (worker + 1) * gpus) if names else () for worker in range(jobs)]
     return [",".join(dict.fromkeys(names[place % len(names)] for place in places)) for places in mine]
-
-
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-# What a worker process keeps between its tasks.
-_worker: dict[str, Any] = {}
-
-
-def _start_worker(devices, reports, threads: int, own_files: tuple[str, ...]) -> None:
-    if names := devices.get():  # before CUDA is used for the first time
-        os.environ["CUDA_VISIBLE_DEVICES"] = names
-    end_with_parent()
-    torch.set_num_threads(threads)
-    # the lock that tqdm makes is one of the system's, and would outlive a worker that is ended
-    tqdm.set_lock(threading.RLock())
-    quiet_libraries()
-    for file in own_files:
-        own_architectures.import_architecture(file, announce=False)
-    _worker.update(reports=reports, data=DataCache())
-
-
-def _perform_in_process(task: Task) -> None:
-    perform(task, lambda *report: _worker["reports"].put(report), _worker["data"])
 
 
 class Cluster(Workers):
@@ -208,13 +160,7 @@ class Cluster(Workers):
         except ImportError:
             raise HfLongSeqError("ray_address needs Ray: pip install 'hf-longseq[ray]'.") from None
         self.ray, self.own = ray, not ray.is_initialized()
-        try:
-            ray.init(address=self.address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, ValueError) as error:
-            raise HfLongSeqError(
-                f"ray_address is {self.address}, where no Ray cluster answers ({' '.join(str(error).split())}): start "
-                "one with `ray start --head`, or leave ray_address out."
-            ) from error
+        ray.init(address=self.address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self.queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
         needs = {"num_cpus": self.processes, "num_gpus": self.processes if ray.cluster_resources().get("GPU") else 0}
@@ -240,7 +186,7 @@ class Cluster(Workers):
     def reports(self) -> Iterable[tuple]:
         return self.queue.get_nowait_batch(self.queue.qsize())
 
-    def result(self, future: Future) -> bool:
+    def check(self, future: Future) -> None:
         self.tasks.pop(future)
         try:
             wait_for_file(future.result(), "on the machine that started the comparison")
@@ -251,7 +197,6 @@ class Cluster(Workers):
                 f"Ray lost a run {RAY_RETRIES + 1} times ({' '.join(str(error).split())[:300]}): see to the cluster, "
                 "and rerun the command to go on."
             ) from error
-        return True
 
 
 def _perform_in_cluster(task: Task, reports: Any, own_files: tuple[str, ...] = ()) -> Any:
@@ -267,4 +212,4 @@ def _perform_in_cluster(task: Task, reports: Any, own_files: tuple[str, ...] = (
             said[0] = time.monotonic()
             reports.put((label, step, total, text))
 
-    return perform(task, tell, _worker.setdefault("data", DataCache()))
+    return launch(task, tell) if task.processes > 1 else perform(task, tell, DataCache())
