@@ -12,16 +12,23 @@ Axes: B examples, L length, C channels, F features, P positions.
 """
 
 import itertools
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 from datasets import concatenate_datasets
+from scipy.signal import welch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hf_longseq.comparison.arms import BASELINE
 from hf_longseq.comparison.results import BASELINES
@@ -79,7 +86,7 @@ def fit_baselines(train: "Dataset", test: "Dataset", spec: "TaskSpec", *, seed: 
         One `Baseline` per way to features, `majority` first.
 
     Raises:
-        HfLongSeqError: If scikit-learn is missing, or the task has nothing to predict.
+        HfLongSeqError: If the task has nothing to predict.
 
     Example:
         >>> from datasets import Dataset
@@ -91,14 +98,14 @@ def fit_baselines(train: "Dataset", test: "Dataset", spec: "TaskSpec", *, seed: 
     """
     if spec.problem_type is None:
         raise HfLongSeqError(f"task {spec.name!r} has no labels, so nothing can be fitted: name a column of labels.")
-    try:
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise HfLongSeqError("baselines need scikit-learn: run `pip install scikit-learn`.") from error
     if len(train) > MOST_ROWS:
         train = train.select(np.sort(np.random.RandomState(seed).permutation(len(train))[:MOST_ROWS]))
-    parts = _per_position if spec.per_position else _per_sequence
-    return parts(train, test, spec, seed)
+    guesses_and_truths = _per_position if spec.per_position else _per_sequence
+    found, began = [], time.perf_counter()
+    for name, scores in guesses_and_truths(train, test, spec, seed):
+        found.append(Baseline(name, scores, len(train), round(time.perf_counter() - began, 2)))
+        began = time.perf_counter()
+    return found
 
 
 def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") -> None:
@@ -141,50 +148,35 @@ def _lines(run: "Run", train: "Dataset", test: "Dataset", spec: "TaskSpec") -> l
     ]
 
 
-def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> list[Baseline]:
-    sequences = [_inputs(rows, spec) for rows in (train, test)]
+Scores = Iterator[tuple[str, dict[str, float]]]
+
+
+def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> Scores:
+    sequences, others = (_inputs(rows, spec) for rows in (train, test))
     targets, truth = (np.asarray(rows["labels"][:]) for rows in (train, test))
-    found = []
     for name, features in {"majority": None, **_sequence_features(spec, seed)}.items():
-        began = time.perf_counter()
-        x_train, x_test = np.zeros((len(train), 0)), np.zeros((len(test), 1))
-        if features is not None:
-            x_train = features.fit_transform(sequences[0])
-            x_test = features.transform(sequences[1])
-        guess = _fit(x_train, targets, spec).predict(x_test)
-        scores = _sequence_scores(guess, truth, spec)
-        found.append(Baseline(name, scores, len(train), round(time.perf_counter() - began, 2)))
-    return found
+        guess = _model(spec, features).fit(sequences, targets).predict(others)
+        yield name, _sequence_scores(guess, truth, spec)
 
 
-def _per_position(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> list[Baseline]:
+def _per_position(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> Scores:
     """Every position of a row is an example, seen through windows around it."""
-    (inputs, labels), (test_inputs, test_labels) = ((_inputs(rows, spec), _labels(rows)) for rows in (train, test))
-    ways: dict[str, Callable | None] = {"majority": None, "symbols around a position": around(spec)}
+    inputs, test_inputs = (_inputs(rows, spec) for rows in (train, test))
+    # of every position: (L,) or (L, labels)
+    labels, test_labels = ([np.asarray(one) for one in rows["labels"][:]] for rows in (train, test))
+    ways: dict[str, Callable] = {"majority": lambda one: one, "symbols around a position": around(spec)}
     if spec.modality == "tokens" and (spec.vocab_size or 0) <= SMALL_ALPHABET:
         ways["3-mers in frame, around a position"] = frames_around(inputs)
-    places = np.concatenate(
-        [np.stack([np.full(len(one), row), np.arange(len(one))]).T for row, one in enumerate(labels)]
-    )
-    places = places[[(labels[row][place] != IGNORE_INDEX).all() for row, place in places]]
+    scored = [(one != IGNORE_INDEX).reshape(len(one), -1).all(axis=1) for one in labels]
+    places = np.concatenate([np.stack([np.full(here.sum(), row), here.nonzero()[0]]).T
+                             for row, here in enumerate(scored)])  # fmt: skip
     places = places[np.random.RandomState(seed).permutation(len(places))[:MOST_POSITIONS]]
-    found = []
+    chosen = [(row, places[places[:, 0] == row, 1]) for row in np.unique(places[:, 0])]
+    y = np.concatenate([labels[row][places_P] for row, places_P in chosen])
     for name, way in ways.items():
-        began = time.perf_counter()
-        x_PF, y = [], []
-        for row, places_P in ((row, places[places[:, 0] == row, 1]) for row in np.unique(places[:, 0])):
-            x_PF.append(np.zeros((len(places_P), 0)) if way is None else way(inputs[row])[places_P])
-            y.append(labels[row][places_P])
-        model = _fit(np.concatenate(x_PF), np.concatenate(y), spec)
-        guesses = [model.predict(np.zeros((len(one), 1)) if way is None else way(one)) for one in test_inputs]
-        scores = _position_scores(guesses, test_labels, spec)
-        found.append(Baseline(name, scores, len(train), round(time.perf_counter() - began, 2)))
-    return found
-
-
-def _labels(rows: "Dataset") -> list[np.ndarray]:
-    """The labels of every position of each row: (L,) or (L, labels)."""
-    return [np.asarray(one) for one in rows["labels"][:]]
+        x_PF = np.concatenate([way(inputs[row])[places_P] for row, places_P in chosen])
+        model = _model(spec, None if name == "majority" else FunctionTransformer()).fit(x_PF, y)
+        yield name, _position_scores([model.predict(way(one)) for one in test_inputs], test_labels, spec)
 
 
 def _inputs(rows: "Dataset", spec: "TaskSpec") -> list[Any]:
@@ -197,90 +189,72 @@ def _inputs(rows: "Dataset", spec: "TaskSpec") -> list[Any]:
     return ids
 
 
+def _model(spec: "TaskSpec", features: Any) -> Any:
+    """A ridge on standardised features, or the most frequent class (the mean) where there are no features."""
+    classes = spec.problem_type != "regression"
+    if features is None:
+        return DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
+    ridge = RidgeClassifierCV(PENALTIES) if classes else RidgeCV(PENALTIES)
+    return make_pipeline(features, StandardScaler(), ridge)
+
+
 def _sequence_features(spec: "TaskSpec", seed: int) -> dict[str, Any]:
-    """The ways to features that suit a task: an object with `fit_transform` and `transform` each."""
+    """The ways to features that suit a task."""
     if spec.modality == "values":
-        of_values = {"log spectra": Each(log_spectrum), "random kernels": RandomKernels(seed)}
-        return {"values as they are": Each(_flat_values(spec))} | of_values if spec.image_shape else of_values
+        of_values = {"log spectra": _each(log_spectrum), "random kernels": RandomKernels(seed)}
+        # every k-th value where there are more than enough
+        step = -(-spec.max_length * (spec.num_channels or 1) // MOST_FEATURES)
+        flat = {"values as they are": _each(lambda values_LC: values_LC.ravel()[::step])}
+        return flat | of_values if spec.image_shape else of_values
     small = (spec.vocab_size or 0) <= SMALL_ALPHABET
     longest = 4 if small else 2 if byte_text.is_read_by(spec) else 1
-    ways: dict[str, Counts] = {
-        f"counts of {longest}-mers" if longest > 1 else "counts of symbols": Counts(longest),
-        "counts by quarter": Counts(longest, QUARTERS),
+    ways: dict[str, Callable] = {
+        f"counts of {longest}-mers" if longest > 1 else "counts of symbols": lambda ids: runs(ids, longest),
+        "counts by quarter": lambda ids: runs(ids, longest, QUARTERS),
     }
     if small:
-        ways["3-mers in frame, by quarter"] = Counts(3, QUARTERS, in_frame=True)
+        ways["3-mers in frame, by quarter"] = in_frame
     if byte_text.is_read_by(spec):
-        ways["counts of words"] = Counts(1, words=True)
-    return {name: Pair(way) for name, way in ways.items()} if spec.pair else ways
+        ways["counts of words"] = lambda ids: byte_text.decode(ids).lower().split()
+    return {name: Pair(_counts(way)) if spec.pair else _counts(way) for name, way in ways.items()}
 
 
-@dataclass
-class Each:
+def _each(function: Callable[[np.ndarray], np.ndarray]) -> FunctionTransformer:
     """The same function of every sequence; nothing is fitted."""
-
-    function: Callable[[np.ndarray], np.ndarray]
-
-    def transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        return np.stack([self.function(one) for one in sequences])
-
-    fit_transform = transform
+    return FunctionTransformer(lambda sequences: np.stack([function(one) for one in sequences]))
 
 
-@dataclass
-class Counts:
-    """How often each run of up to `longest` symbols (or each word) comes in each part of a sequence, as logarithms.
-
-    The runs that the training rows hold most often are counted, at most `MOST_FEATURES` of them.
-    """
-
-    longest: int
-    parts: int = 1
-    in_frame: bool = False
-    words: bool = False
-    columns: dict[Any, int] = field(default_factory=dict)
-
-    def fit_transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        from collections import Counter
-
-        counted = Counter(itertools.chain.from_iterable(map(self.runs, sequences)))
-        self.columns = {run: column for column, (run, _) in enumerate(counted.most_common(MOST_FEATURES))}
-        return self.transform(sequences)
-
-    def transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        counts_BF = np.zeros((len(sequences), len(self.columns)), np.float32)
-        for row_F, sequence in zip(counts_BF, sequences, strict=True):
-            found = [self.columns[run] for run in self.runs(sequence) if run in self.columns]
-            np.add.at(row_F, found, 1)
-        return np.log1p(counts_BF)
-
-    def runs(self, ids_L: np.ndarray) -> list[Any]:
-        """The runs of a sequence, each with the part that it begins in."""
-        if self.words:
-            return byte_text.decode(ids_L).lower().split()
-        if self.in_frame:  # of the middle
-            starts = range(len(ids_L) // 2 % self.longest, len(ids_L) - self.longest + 1, self.longest)
-            return [(self._part(start, ids_L), *ids_L[start : start + self.longest].tolist()) for start in starts]
-        ids, part = ids_L.tolist(), [self._part(start, ids_L) for start in range(len(ids_L))]
-        return [
-            (part[start], *ids[start : start + length])
-            for length in range(1, self.longest + 1)
-            for start in range(len(ids) - length + 1)
-        ]
-
-    def _part(self, start: int, ids_L: np.ndarray) -> int:
-        return start * self.parts // len(ids_L)
+def _counts(found_in: Callable[[np.ndarray], list]) -> Pipeline:
+    """How often each of the things that the training rows hold most often is found in a row, as logarithms."""
+    counted = CountVectorizer(analyzer=found_in, max_features=MOST_FEATURES, dtype=np.float32)
+    return make_pipeline(counted, FunctionTransformer(lambda counts: np.log1p(counts.toarray())))
 
 
-@dataclass
-class Pair:
+def runs(ids_L: np.ndarray, longest: int, parts: int = 1) -> list[tuple]:
+    """Every run of up to `longest` symbols, after the part of the sequence in which it begins."""
+    ids = ids_L.tolist()
+    return [
+        (start * parts // len(ids), *ids[start : start + length])
+        for length in range(1, longest + 1)
+        for start in range(len(ids) - length + 1)
+    ]
+
+
+def in_frame(ids_L: np.ndarray) -> list[tuple]:
+    """Every run of three symbols in the frame of the middle, after its quarter."""
+    starts = range(len(ids_L) // 2 % 3, len(ids_L) - 2, 3)
+    return [(start * QUARTERS // len(ids_L), *ids_L[start : start + 3].tolist()) for start in starts]
+
+
+class Pair(BaseEstimator, TransformerMixin):
     """Features of two documents: those of each, and how far they are apart."""
 
-    way: Counts
+    def __init__(self, way: Pipeline):
+        self.way = way
 
-    def fit_transform(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        self.way.fit_transform([one for pair in pairs for one in pair])
-        return self.transform(pairs)
+    def fit(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], y=None) -> "Pair":
+        self.way.fit([one for pair in pairs for one in pair])
+        return self
 
     def transform(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         first, second = (self.way.transform(column) for column in zip(*pairs, strict=True))
@@ -289,36 +263,25 @@ class Pair:
 
 def log_spectrum(values_LC: np.ndarray, bands: int = 32) -> np.ndarray:
     """Mean log power of `bands` frequencies in each channel, by Welch's method, and each channel's mean: (F,)."""
-    from scipy.signal import welch
-
     window = 2 * bands
     padded_LC = np.pad(values_LC, ((0, max(0, window - len(values_LC))), (0, 0)))
     _, power_FC = welch(padded_LC, nperseg=window, axis=0)
     return np.concatenate([np.log(power_FC + 1e-9).ravel(), values_LC.mean(axis=0)]).astype(np.float32)
 
 
-def _flat_values(spec: "TaskSpec") -> Callable[[np.ndarray], np.ndarray]:
-    """The values themselves, every k-th of them where there are more than `MOST_FEATURES`."""
-    step = math.ceil(spec.max_length * (spec.num_channels or 1) / MOST_FEATURES)
-    return lambda values_LC: values_LC.ravel()[::step]
-
-
-@dataclass
-class RandomKernels:
+class RandomKernels(BaseEstimator, TransformerMixin):
     """MiniRocket (Dempster, Schmidt, Webb, KDD 2021): 84 fixed kernels of nine taps at several dilations.
 
     A feature is the share of positions at which a kernel's response exceeds a bias, and biases are quantiles of the
     responses of training rows. Sequences of other lengths are stretched to the longest of training.
     """
 
-    seed: int
-    features: int = 2048
-    length: int = 0
-    dilations: tuple[int, ...] = ()
-    biases: list[np.ndarray] = field(default_factory=list)
-    chosen: list[np.ndarray] = field(default_factory=list)
+    def __init__(self, seed: int, features: int = 2048):
+        self.seed, self.features = seed, features
 
-    def fit_transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+    def fit(self, sequences: Sequence[np.ndarray], y=None) -> "RandomKernels":
+        self.chosen: list[np.ndarray] = []
+        self.biases: list[np.ndarray] = []
         random = np.random.RandomState(self.seed)
         self.length = max(9, *map(len, sequences))
         most = int(np.log2(max(1, (self.length - 1) // 8))) + 1
@@ -333,7 +296,7 @@ class RandomKernels:
             flat_KN = response_BKL.transpose(1, 0, 2).reshape(84, -1)
             places = (np.arange(quantiles) + 0.5) / quantiles
             self.biases.append(np.quantile(flat_KN, places, axis=1).T)  # (84, quantiles)
-        return self.transform(sequences)
+        return self
 
     def transform(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
         rows = []
@@ -347,8 +310,6 @@ class RandomKernels:
 
     def _responses(self, sequences: Sequence[np.ndarray], dilation: int, channels_KC: np.ndarray) -> np.ndarray:
         """Responses at every position, (B, 84, L): six taps of -1 and three of 2, summed over a kernel's channels."""
-        import torch
-
         places = np.linspace(0, 1, self.length)
         stretched = [
             np.stack([np.interp(places, np.linspace(0, 1, len(one)), column) for column in one.T]) for one in sequences
@@ -397,22 +358,6 @@ def frames_around(inputs: Sequence[np.ndarray]) -> Callable[[np.ndarray], np.nda
         return window[places[:, None], frames].reshape(length, -1)
 
     return features
-
-
-def _fit(x_BF: np.ndarray, y: np.ndarray, spec: "TaskSpec") -> Any:
-    """A ridge on standardised features, or the most frequent class (the mean) where there are no features."""
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    classes = spec.problem_type != "regression"
-    if not x_BF.size:
-        model: Any = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
-        return model.fit(np.zeros((len(y), 1)), y)
-    return make_pipeline(StandardScaler(), RidgeClassifierCV(PENALTIES) if classes else RidgeCV(PENALTIES)).fit(
-        x_BF, y
-    )
 
 
 def _sequence_scores(guess: np.ndarray, truth: np.ndarray, spec: "TaskSpec") -> dict[str, float]:
