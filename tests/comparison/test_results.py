@@ -4,9 +4,11 @@ import shutil
 import pandas as pd
 import pytest
 
-from hf_longseq.comparison.results import COLUMNS, PlanResults, collect
+from hf_longseq.comparison.results import COLUMNS, PlanResults, collect, command_of
 from hf_longseq.comparison.tables import results_text
 from hf_longseq.errors import HfLongSeqError
+
+UNSAID = dict.fromkeys(("objective", "subset_seed", "protocol", "scratch")) | {"tuning": False, "scratch_tied": []}
 
 
 def plan(folder, metric="accuracy", **outcomes):
@@ -16,7 +18,7 @@ def plan(folder, metric="accuracy", **outcomes):
     for name, (grid, seed, validation, test, *loss) in outcomes.items():
         runs.append(
             {"name": name, "phase": "finetune", "arch": "s4", "init": "scratch", "seed": seed, "fraction": None,
-             "grid": grid, "pretrained": None, "objective": None}
+             "grid": grid, "pretrained": None, **UNSAID}
         )  # fmt: skip
         metrics = {
             "validation": {metric: validation, "loss": [*loss, 1.0][0]},
@@ -106,7 +108,7 @@ def test_a_line_says_what_its_run_cost_and_how_its_pretraining_ended(tmp_path):
     plan(tmp_path, a=({}, 0, 0.5, 0.75))
     content = json.loads((tmp_path / "plan.json").read_text())
     first = {"name": "first", "phase": "pretrain", "arch": "s4", "init": "spt", "seed": 0, "fraction": None,
-             "grid": {}, "pretrained": None, "objective": "masked"}  # fmt: skip
+             "grid": {}, "pretrained": None, **UNSAID}  # fmt: skip
     content["runs"][0] |= {"init": "spt", "objective": "masked", "pretrained": "first"}
     content["runs"].insert(0, first)
     (tmp_path / "plan.json").write_text(json.dumps(content))
@@ -130,6 +132,14 @@ def test_seeds_that_join_after_the_test_scores_were_read_are_marked(tmp_path):
     for _ in range(2):
         marked = collect(tmp_path, write=True).scores.groupby("seed")["added_after_test"].all()
         assert marked.to_dict() == {0: False, 1: False, 2: True}
+
+
+def test_the_command_is_told_by_the_settings():
+    axes = {"seeds": [0, 1], "archs": ["s4"], "inits": ["scratch", "spt"], "grid": {"lr": [0.1, 0.2]}, "tune": True}
+    assert command_of({"run": {"phase": "compare", "train_fractions": [1.0, 0.5]} | axes}) == (
+        "hf-longseq compare --recipe resolved.yaml --arch s4 --train_fractions 1.0 0.5 --seeds 0 1 --inits scratch spt "
+        "--tune --grid lr=0.1,0.2"
+    )
 
 
 def test_a_folder_without_a_plan_is_refused(tmp_path):

@@ -81,10 +81,8 @@ def test_a_score_has_the_digits_that_it_was_written_with(tmp_path):
     assert reported(read_results([folder_of(tmp_path, [row(values=(value,))])]).scores)["value"].item() == value
 
 
-@pytest.mark.parametrize("name, text", [("results.json", '{"task'), ("plan.json", "["), ("resolved.yaml", "a: [")])
+@pytest.mark.parametrize("name, text", [("results.json", '{"task'), ("plan.json", "[")])
 def test_a_torn_file_is_named(tmp_path, name, text):
-    if name == "resolved.yaml":
-        folder_of(tmp_path, [row()])
     (tmp_path / name).write_text(text)
     with pytest.raises(HfLongSeqError, match=f"{name} is .*restore it"):
         read_results([str(tmp_path)])
@@ -113,20 +111,9 @@ def test_folders_without_results_are_refused(tmp_path, capsys):
         read_results([f"x={tmp_path}"])
 
 
-def test_the_command_is_told_by_the_settings(tmp_path):
-    folder_of(tmp_path, [row()])
-    axes = {"archs": ["s4"], "inits": ["scratch", "spt"], "grid": {"lr": [0.1, 0.2]}, "train_fractions": [1.0, 0.5]}
-    axes["compute_tied"] = True
-    (tmp_path / "resolved.yaml").write_text(json.dumps({"run": {"phase": "compare", "seeds": [0, 1]} | axes}))
-    assert read_results([str(tmp_path)]).folders["command"].item() == (
-        "hf-longseq compare --recipe resolved.yaml --seeds 0 1 --inits scratch spt --train_fractions 1.0 0.5 "
-        "--compute_tied --grid lr=0.1,0.2"
-    )
-
-
 def test_an_unfinished_comparison_is_read_from_its_plan(tmp_path):
     one = {"phase": "finetune", "arch": "s4", "init": "scratch", "seed": 0, "fraction": None, "grid": {}}
-    one |= {"name": "s4-scratch-s0", "pretrained": None, "objective": None, "recipe": None}
+    one |= {"name": "s4-scratch-s0", "pretrained": None, "tuning": False}
     (tmp_path / "plan.json").write_text(json.dumps({"task": "listops", "metric": "accuracy", "runs": [one]}))
     found = read_results([str(tmp_path)])
     assert list(found.failed["run"]) == ["runs/s4-scratch-s0"] and len(found.scores) == 0

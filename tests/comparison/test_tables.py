@@ -11,7 +11,6 @@ from hf_longseq.comparison.tables import (
     comparison_rows,
     gains_table,
     p_text,
-    paper_note,
     results_text,
     task_table,
 )
@@ -24,7 +23,7 @@ def tables_of(folder, rows, **more):
     means = arm_means(read_results([folder_of(folder, rows, **more)]).scores)
     found, name = gains(means), means["data"].iloc[0]
     return (
-        task_table(name, comparison_rows(means, found), means["arm"]),
+        task_table(name, comparison_rows(means, found)),
         gains_table(name, found),
         arms_table(name, means),
     )
@@ -85,14 +84,6 @@ def test_every_table_has_at_most_eight_columns_and_old_results_say_what_they_do_
     assert [len(table.cells.columns) for table in tables] == [8, 8, 8]
     assert set(tables[0].cells["converged"]) == {"not recorded"}
     assert tables[2].cells["FLOPs"].iloc[0] == "not recorded\nnot recorded parameters"
-
-
-def test_the_papers_numbers_stand_beside_runs_at_its_size_only(tmp_path):
-    folder = folder_of(tmp_path, [row()])
-    means = arm_means(read_results([folder]).scores)
-    assert "S4 from scratch 59.6" in paper_note("listops", means)
-    (tmp_path / "resolved.yaml").write_text("data: {task: listops, max_length: 100}")
-    assert paper_note("listops", arm_means(read_results([folder]).scores)) is None
 
 
 def test_the_screen_shows_the_table_of_the_report(tmp_path):

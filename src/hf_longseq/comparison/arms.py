@@ -7,7 +7,6 @@ A variant carries its settings, as `spt-masked@span_length=8` or `transformer@po
 """
 
 import re
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 
@@ -26,7 +25,6 @@ ARMS = {
     "spt-masked": ArmStyle("masked", "self-pretrained, masked", "#0b63b8", "o"),
     "spt-causal": ArmStyle("causal", "self-pretrained, causal", "#8a3fb0", "^"),
 }
-SPARE = "#12806a", "#8a6d00", "#4d6a8f", "#5b4a3f"
 GAIN, LOSS = "#1a7f37", "#b3261e"
 ARCHITECTURES = {"s4": "S4", "dlr": "DLR", "lru": "LRU", "s5": "S5", "mega": "MEGA", "cnn": "CNN"}
 
@@ -67,18 +65,10 @@ def is_tied(arm: str) -> bool:
     return split_name(arm)[0] == "scratch-tied"
 
 
-def style(arm: str, among: Iterable[str] = ()) -> ArmStyle:
-    """How an arm is named and drawn; unknown ones take a spare colour by their place among the others."""
+def style(arm: str) -> ArmStyle:
+    """How an arm is named and drawn, a variant with its settings in words."""
     plain, settings = split_name(arm)
-    words = settings_text(settings)
-    if plain in ARMS:
-        look = ARMS[plain]
-    else:
-        others = sorted({name for name in map(lambda one: split_name(one)[0], among) if name not in ARMS} | {plain})
-        name = plain.removeprefix("spt-").replace("-", " ")
-        label = name if from_scratch(plain) else f"self-pretrained, {name}".removesuffix(", spt")
-        place = others.index(plain) % len(SPARE)
-        look = ArmStyle(name, label, SPARE[place], "sPXv"[place])
+    look, words = ARMS.get(plain, ArmStyle(plain, plain, "#12806a", "s")), settings_text(settings)
     return look._replace(label=f"{look.label}, {words}") if words else look
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from hf_longseq.comparison.results import CURVES, RESULTS, SCORES
+from hf_longseq.comparison.results import CURVES, PLAN, RESULTS, SCORES
 from hf_longseq.comparison.scores import files_of, find_folders, read_results
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.run_folder import RESOLVED, read_json, read_yaml, refuse_links, write_whole
@@ -32,11 +32,11 @@ def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: 
     source, folder = Path(source), Path(folder)
     if find_folders(source) != [source]:
         raise HfLongSeqError(f"{source} holds several results folders: name one of them.")
-    command = read_results([str(source)]).folders["command"].item()  # says what is wrong with it
+    read_results([str(source)])  # says what is wrong with it
     refuse_links(source, "*.png")
     found = files_of(source)
-    _check_target(folder, source, found.results["task"])
-    results = portable({**found.results, **({"command": command} if command else {})}, source)
+    _check_target(folder, found.results["task"])
+    results = portable(found.results, source)
     found.scores["data"] = name or found.scores["data"]
     found._replace(results=results).write(folder)
     pictures = {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
@@ -48,18 +48,13 @@ def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: 
     return [RESULTS, SCORES, CURVES, *pictures]
 
 
-def _check_target(folder: Path, source: Path, task: str) -> None:
+def _check_target(folder: Path, task: str) -> None:
     """Only an earlier copy of the same task's results is replaced."""
-    if folder.exists() and not folder.is_dir():
-        raise HfLongSeqError(f"{folder} is a file: name a folder.")
-    if folder.exists() and folder.resolve() == source.resolve():
-        raise HfLongSeqError(f"{folder} holds the results themselves: name another folder.")
-    if not folder.exists() or not any(folder.iterdir()):
+    if folder.is_dir() and not any(folder.iterdir()):
         return
-    held = read_json(folder / RESULTS)["task"] if (folder / RESULTS).is_file() else None
-    if held != task or (folder / "runs").exists():
-        what = f"results of {held!r}" if held and held != task else "files that are no copy of results"
-        raise HfLongSeqError(f"{folder} holds {what}: choose another folder for those of {task!r}.")
+    held = folder / RESULTS
+    if folder.exists() and (not held.is_file() or (folder / PLAN).is_file() or read_json(held)["task"] != task):
+        raise HfLongSeqError(f"{folder} is no earlier copy of results of {task!r}: choose another folder.")
 
 
 def portable(content: Any, source: Path) -> Any:

@@ -15,7 +15,7 @@ A comparison is one process that hands out runs, each into its own folder under 
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from hf_longseq.comparison.baselines import add_baselines
 from hf_longseq.comparison.grid import parse_grid
 from hf_longseq.comparison.inits import pretrains
 from hf_longseq.comparison.one_run import Task
-from hf_longseq.comparison.plan import Axes, Choices, Planner, Run, check_settings
+from hf_longseq.comparison.plan import Axes, Choices, Planner, Run
 from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
 from hf_longseq.comparison.scores import read_results, reported
@@ -124,7 +124,8 @@ def compare(
         >>> compare("smnist", "runs/smnist", inits=["scratch", "spt-masked"], tiny=True).results["metric"]
         'accuracy'
     """
-    workers = _workers(jobs, num_processes, ray_address)
+    data = DataCache()
+    workers = _workers(jobs, num_processes, ray_address, listener, data)
     load, named = settings.recipe_loader(source, overrides, tiny)
     axes = Axes(
         tuple(archs or named),
@@ -135,8 +136,7 @@ def compare(
         tuple(tune_seeds) if tune else (),
     )
     bases = settings.base_recipes(axes, load)
-    check_settings(axes, load)
-    output_dir, data = Path(output_dir), DataCache()
+    output_dir = Path(output_dir)
     with run_folder.holding(output_dir):
         names = {} if overwrite else settings.earlier_names(output_dir)
         section = next(iter(bases.values())).data
@@ -151,13 +151,15 @@ def compare(
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
         clear_leftovers(output_dir)
-        with workers(listener, data) as crew:
+        with workers:
             found = data if baselines else None
-            work = PlanWork(output_dir, planner, found, loaded.spec, listener, crew, num_processes, launch_config)
+            work = PlanWork(output_dir, planner, found, loaded.spec, listener, workers, num_processes, launch_config)
             return Comparison(output_dir, work.carry_out())
 
 
-def _workers(jobs: int | None, processes: int, ray_address: str | None) -> Callable[[Listener, DataCache], Workers]:
+def _workers(
+    jobs: int | None, processes: int, ray_address: str | None, listener: Listener, data: DataCache
+) -> Workers:
     """Where the runs are to be done, see `workers.py`."""
     if distributed.count() > 1:
         raise HfLongSeqError(
@@ -170,9 +172,9 @@ def _workers(jobs: int | None, processes: int, ray_address: str | None) -> Calla
     if ray_address is not None:
         if jobs is not None:
             raise HfLongSeqError("jobs is given with ray_address, where Ray decides how many run at a time: give one.")
-        return lambda listener, data: Cluster(ray_address, processes, listener)
+        return Cluster(ray_address, processes, listener)
     jobs = usual_jobs(processes) if jobs is None else jobs
-    return Here if jobs == 1 else lambda listener, data: Processes(jobs, processes, listener)
+    return Here(listener, data) if jobs == processes == 1 else Processes(jobs, processes, listener)
 
 
 def spt(
@@ -297,10 +299,8 @@ class PlanWork:
                 running[self.workers.submit(task)] = run
             for future in self.workers.wait(running) if running else ():
                 run = running.pop(future)
-                if self.workers.result(future):
-                    self.listener(run.name, run.steps, run.steps, None)
-                else:
-                    waiting.insert(0, run)
+                self.workers.check(future)
+                self.listener(run.name, run.steps, run.steps, None)
 
     def _is_done(self, action: str, run: Run) -> bool:
         """Whether a run is finished, has failed, or starts from one that has."""

@@ -118,7 +118,7 @@ def _headline(rows: Sequence[Row], best: dict[tuple[str, float], float]):
                 _words(axis, 0, place, [(name, INK)], weight="bold")
                 place -= 1.0
             _words(axis, 0, place, words)
-            _headline_row(axis, row, place - 0.75, arms)
+            _headline_row(axis, row, place - 0.75)
             if (row.data, row.labels) in best:
                 x = _factor(next(iter(row.arms.values()))) * best[row.data, row.labels]
                 axis.plot(x, place - 0.75, "|", ms=11, mew=2.2, color=FAINT, zorder=3)
@@ -144,10 +144,10 @@ def _words(axis, x: float, place: float, words: Sequence[tuple[str, str]], **sty
                            color=colour, fontsize=8.5, bbox=box)  # fmt: skip
 
 
-def _headline_row(axis, row: Row, place: float, arms: Sequence[str]) -> None:
+def _headline_row(axis, row: Row, place: float) -> None:
     factor = _factor(next(iter(row.arms.values())))
     for one in row.arms.values():
-        look = style(one["arm"], arms)
+        look = style(one["arm"])
         hollow = from_scratch(one["arm"])
         axis.scatter([factor * value for value in one["values"]], [place] * one["n"], s=7, color=look.colour,
                      alpha=0.45, linewidths=0, zorder=3)  # fmt: skip
@@ -254,7 +254,7 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: 
         axis.tick_params(labelbottom=True)
         axis.set_xlabel(x)
         for arm, line in lines.items():
-            look, place = style(arm, arms), arms.index(arm)
+            look, place = style(arm), arms.index(arm)
             drawn = {"color": look.colour, "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
             drawn["linestyle"] = line_style(arm, arms)
             mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
@@ -288,13 +288,13 @@ def _legend(figure, arms: Sequence[str], lines: bool = True) -> None:
 
     handles = []
     for arm in arms:
-        look, hollow = style(arm, arms), from_scratch(arm) and not lines
+        look, hollow = style(arm), from_scratch(arm) and not lines
         handles.append(
             Line2D([], [], color=look.colour, marker=look.marker,
                    linestyle=line_style(arm, arms) if lines else "none",
                    mfc=PAPER if hollow else look.colour, mew=1.6 if hollow else 0, ms=4 if lines else 6.5)
         )  # fmt: skip
-    figure.legend(handles, [style(arm, arms).label for arm in arms], loc="outside upper left", ncols=2,
+    figure.legend(handles, [style(arm).label for arm in arms], loc="outside upper left", ncols=2,
                   handlelength=3 if lines else 2)  # fmt: skip
 
 

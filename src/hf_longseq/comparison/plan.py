@@ -388,15 +388,6 @@ def _directed(recipe: Recipe, init: Init) -> Recipe:
     return replace(recipe, model=replace(recipe.model, fields=fields))
 
 
-def check_settings(axes: Axes, load: Load) -> None:
-    """Raise for settings of an arm or grid point that cannot be, before data are loaded for the plan."""
-    for arch, label in itertools.product(axes.archs, axes.inits):
-        init = Init.parse(label)
-        recipe = load(arch, init.objective).changed(init.changes)
-        for point in grid_points(axes.grid, label):
-            with_point(_directed(recipe, init) if init.direction else recipe, point)
-
-
 def slug(text: str) -> str:
     """A name as part of a folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text)

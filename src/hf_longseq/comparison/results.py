@@ -10,7 +10,7 @@ Reads only what the runs left on disk (`plan.json`; of every run `metrics.json`,
 import math
 import os
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,10 +94,11 @@ def collect(output_dir: str | os.PathLike, *, write: bool = False) -> Collected:
         "metric": plan["metric"],
         "greater_is_better": greater_is_better(plan["metric"]),
         "unit": next(units, None),
-        "note": found.note(),
+        "note": found.first(run_folder.DATA).get("note") or None,
         "failed": found.failures(),
         "unfinished": [f"{RUNS}/{name}" for name in found.unfinished()],
-        "environment": found.environment(),
+        "environment": found.first(run_folder.ENVIRONMENT),
+        "command": command_of(run_folder.read_resolved(output_dir) or {}),
     }
     collected = Collected(scores, pd.DataFrame(found.curve_points(), columns=CURVE_COLUMNS), results)
     if write:
@@ -116,6 +117,20 @@ def added_after_test(scores: pd.DataFrame, earlier: pd.DataFrame) -> pd.Series:
     return new | joined["added_after_test"].eq(True)
 
 
+def command_of(settings: Record) -> str | None:
+    """The command of a comparison as far as its settings tell it."""
+    run = dict(settings.get("run") or {})
+    if run.pop("phase", None) != "compare":
+        return None
+    axes, grid = {"arch": run.pop("archs")}, run.pop("grid")
+    axes |= {key: value if isinstance(value, list) else [value] for key, value in run.items() if value}
+    axes |= {"grid": [f"{key}={','.join(map(str, values))}" for key, values in grid.items()]} if grid else {}
+    words = (
+        f"--{key} {' '.join(str(item) for item in items if item is not True)}".strip() for key, items in axes.items()
+    )
+    return " ".join([f"hf-longseq compare --recipe {run_folder.RESOLVED}", *words])
+
+
 class PlanResults:
     """What the folders of a plan's runs say, read once."""
 
@@ -124,20 +139,22 @@ class PlanResults:
         self.metric = metric
         self.sign = 1 if greater_is_better(metric) else -1
         self.runs = {run["name"]: run for run in runs}
-        self.metrics = {name: _read(self.folder(name) / run_folder.METRICS) for name in self.runs}
+        self.metrics = {name: self.read(name, run_folder.METRICS) for name in self.runs}
         self.errors = {name: self._error(run) for name, run in self.runs.items()}
 
-    def folder(self, name: str) -> Path:
-        return self.output_dir / RUNS / name
+    def read(self, name: str, file: str) -> Any:
+        """A record of a run, None where it has not been written."""
+        path = self.output_dir / RUNS / name / file
+        return run_folder.read_json(path) if path.is_file() else None
 
     def _error(self, run: Record) -> str | None:
-        if self.metrics[run["name"]]:
+        name, first = run["name"], run["pretrained"]
+        if self.metrics[name]:
             return None
-        own = _read(self.folder(run["name"]) / FAILED)
-        if own:
+        if own := self.read(name, FAILED):
             return own["error"]
-        first = _read(self.folder(run["pretrained"]) / FAILED) if run["pretrained"] else None
-        return f"its pretraining failed ({run['pretrained']}): {first['error']}" if first else None
+        failed = self.read(first, FAILED) if first else None
+        return f"its pretraining failed ({first}): {failed['error']}" if failed else None
 
     def groups(self) -> list[list[Record]]:
         """Runs of the same architecture, initialisation and fraction."""
@@ -147,49 +164,38 @@ class PlanResults:
                 groups.setdefault((run["arch"], run["init"], run["fraction"]), []).append(run)
         return list(groups.values())
 
-    def points(self, group: list[Record]) -> list[list[Record]]:
-        """The runs of each grid point among which the choice is made: those that tune, if the plan has such."""
+    def best_point(self, group: list[Record]) -> Record:
+        """The grid point with the best validation mean, of equal ones that with the lower loss; one that all seeds
+        finished comes before others. Runs that tune choose alone, if the plan has such."""
+        tuning = any(run["tuning"] for run in group)
         points: dict[str, list[Record]] = {}
-        tuning = any(run.get("tuning") for run in group)
         for run in group:
-            if bool(run.get("tuning")) == tuning:
+            if run["tuning"] == tuning:
                 points.setdefault(repr(run["grid"]), []).append(run)
-        return list(points.values())
-
-    def best_point(self, group: list[Record]) -> list[Record]:
-        """The runs of the point with the best validation mean, of equal ones that with the lower loss; one that all
-        seeds finished comes before others."""
 
         def rank(runs: list[Record]) -> tuple:
-            values = self.validation(runs)
-            if not values:
+            found = [metrics["validation"] for run in runs if (metrics := self.metrics[run["name"]])]
+            if not found:
                 return (0,)
-            losses = [found["validation"]["loss"] for run in runs if (found := self.metrics[run["name"]])]
-            return len(values), self.sign * statistics.fmean(values), -statistics.fmean(losses)
+            mean, loss = (statistics.fmean(scores[key] for scores in found) for key in (self.metric, "loss"))
+            return len(found), self.sign * mean, -loss
 
-        return max(self.points(group), key=rank)
+        return max(points.values(), key=rank)[0]["grid"]
 
     def chosen(self, group: list[Record]) -> list[Record]:
         """The runs to report: all seeds of the best point, without those that tuned."""
-        grid = self.best_point(group)[0]["grid"]
-        return [run for run in group if run["grid"] == grid and not run.get("tuning")]
+        grid = self.best_point(group)
+        return [run for run in group if run["grid"] == grid and not run["tuning"]]
 
     def choices(self) -> dict[tuple, Record]:
         """The grid point of each arm that the runs of the tuning seeds chose: by architecture, arm and fraction."""
-        best = [self.best_point(group)[0] for group in self.groups()]
-        return {(run["arch"], run["init"], run["fraction"]): run["grid"] for run in best}
-
-    def decided(self, group: list[Record]) -> bool:
-        """Whether every run of the group has ended, so that the choice stands."""
-        return all(self.metrics[run["name"]] or self.errors[run["name"]] for run in group)
-
-    def validation(self, runs: Iterable[Record]) -> list[float]:
-        found = [self.metrics[run["name"]] for run in runs]
-        return [metrics["validation"][self.metric] for metrics in found if metrics]
+        return {(one["arch"], one["init"], one["fraction"]): self.best_point([one, *rest])
+                for one, *rest in self.groups()}  # fmt: skip
 
     def unscored(self) -> list[str]:
-        """Chosen runs whose test score is still to be read."""
-        groups = [group for group in self.groups() if self.decided(group)]
+        """Chosen runs whose test score is still to be read, of groups of which every run has ended."""
+        unfinished = set(self.unfinished())
+        groups = [group for group in self.groups() if not any(run["name"] in unfinished for run in group)]
         names = [run["name"] for group in groups for run in self.chosen(group)]
         return [name for name in names if (metrics := self.metrics[name]) and "test" not in metrics]
 
@@ -206,30 +212,29 @@ class PlanResults:
     def lines(self) -> Iterator[Record]:
         """A line per finished run, split and metric."""
         for group in self.groups():
-            grid = self.best_point(group)[0]["grid"]
+            grid = self.best_point(group)
             for run in group:
                 if metrics := self.metrics[run["name"]]:
-                    row = self._row(run, metrics) | {"chosen": run["grid"] == grid}
-                    sizes = self._sizes(run)
+                    data = self.read(run["name"], run_folder.DATA) or {"splits": {}, "options": {}}
+                    sizes = {name: split["num_examples"] for name, split in data["splits"].items()}
+                    row = self._row(run, metrics, sizes, data["options"]) | {"chosen": run["grid"] == grid}
                     for split in ("validation", "test"):
                         for metric, value in sorted((metrics.get(split) or {}).items()):
                             line = {"split": split, "metric": metric, "value": value, "examples": sizes.get(split)}
                             yield row | line
 
-    def _row(self, run: Record, metrics: Record) -> Record:
+    def _row(self, run: Record, metrics: Record, sizes: dict[str, int], options: Record) -> Record:
         """What all lines of a run have in common."""
-        first, history = run["pretrained"], self._history(run)
+        first, history = run["pretrained"], self.read(run["name"], run_folder.HISTORY) or []
         before = (self.metrics[first] if first else None) or {}
         labels, inputs = metrics["train_examples"], before.get("train_examples", 0)
-        size = self._sizes(run).get("validation", 0)
-        cut = self._record(run).get("options", {}).get("validation") == "labels"  # a fifth of them
+        size, cut = sizes.get("validation", 0), options.get("validation") == "labels"  # a fifth of the labels
         return {
             "architecture": run["arch"],
             "arm": canonical(run["init"], run["objective"]),
-            **{name: run.get(name) for name in ("fraction", "seed", "subset_seed", "protocol", "scratch")},
-            "scratch_tied": " ".join(run.get("scratch_tied") or []) or None,
+            **{name: run[name] for name in ("fraction", "seed", "subset_seed", "tuning", "protocol", "scratch")},
+            "scratch_tied": " ".join(run["scratch_tied"]) or None,
             "point": " ".join(f"{key}={value}" for key, value in run["grid"].items()) or None,
-            "tuning": bool(run.get("tuning")),
             "added_after_test": False,
             "labels": labels + size if cut else labels,
             "validation_labels": 0 if cut else size,
@@ -249,37 +254,17 @@ class PlanResults:
             "pretrain_run": f"{RUNS}/{first}" if first else None,
         }
 
-    def _history(self, run: Record) -> list[Record]:
-        return _read(self.folder(run["name"]) / run_folder.HISTORY) or []
-
-    def _sizes(self, run: Record) -> dict[str, int]:
-        return {name: split["num_examples"] for name, split in (self._record(run).get("splits") or {}).items()}
-
-    def _record(self, run: Record) -> Record:
-        return _read(self.folder(run["name"]) / run_folder.DATA) or {}
-
     def curve_points(self) -> Iterator[tuple[str, int, float]]:
         """The validation scores of the reported runs: run, step of fine-tuning, value."""
         for run in (run for group in self.groups() for run in self.chosen(group)):
-            for entry in self._history(run) if "test" in (self.metrics[run["name"]] or {}) else ():
-                if f"eval_{self.metric}" in entry:
-                    yield f"{RUNS}/{run['name']}", entry["step"], float(f"{entry[f'eval_{self.metric}']:.5g}")
+            if "test" in (self.metrics[run["name"]] or {}):
+                for entry in self.read(run["name"], run_folder.HISTORY) or []:
+                    if f"eval_{self.metric}" in entry:
+                        yield f"{RUNS}/{run['name']}", entry["step"], float(f"{entry[f'eval_{self.metric}']:.5g}")
 
-    def note(self) -> str | None:
-        """What a reader must know about the data, as the first run that recorded it says."""
-        records = (_read(self.folder(name) / run_folder.DATA) for name in self.runs)
-        return next((record.get("note") or None for record in records if record), None)
-
-    def environment(self) -> Record:
-        records = (_read(self.folder(name) / run_folder.ENVIRONMENT) for name in self.runs)
-        return next(filter(None, records), {})
-
-
-def _read(path: Path) -> Any:
-    try:
-        return run_folder.read_json(path)
-    except FileNotFoundError:
-        return None
+    def first(self, file: str) -> Record:
+        """The record of the first run that has one, as those of the others say the same."""
+        return next(filter(None, (self.read(name, file) for name in self.runs)), {})
 
 
 def standard_error(metric: str, value: float, examples: int) -> float:

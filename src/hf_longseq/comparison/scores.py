@@ -27,8 +27,7 @@ from hf_longseq.comparison.results import (
 )  # fmt: skip
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import cleaned, one_line
-from hf_longseq.training.recipe import architectures_of
-from hf_longseq.training.run_folder import RESOLVED, read_json, read_resolved, read_yaml
+from hf_longseq.training.run_folder import read_json, read_yaml
 
 # one arm of one comparison
 KEY = ["data", "architecture", "labels", "protocol", "arm"]
@@ -43,8 +42,6 @@ WORDS = [
 FLAGS = ["tuning", "chosen", "added_after_test", "converged"]
 # The plan beside kept folders. Gains that no claim of it holds are of one family, with a margin in hundredths.
 PLANNED, EXPLORED, MARGIN = "plan.yaml", "explored", 2
-# options of a task's loader that make it another task than the paper's
-SIZES = {"min_length", "max_length", "max_depth", "max_args", "size", "contour_length"}
 
 
 class Results(NamedTuple):
@@ -138,7 +135,7 @@ def _read_table(path: Path, needed: list[str]) -> pd.DataFrame:
 
 def _read(folder: Path, name: str) -> Results:
     scores, curves, results = files_of(folder)
-    settings, results = read_resolved(folder) or {}, cleaned(results)
+    results = cleaned(results)
     words = [word for word in WORDS if word in scores]
     scores = scores.assign(**{word: scores[word].map(one_line, na_action="ignore") for word in words})
     scores = (
@@ -149,7 +146,6 @@ def _read(folder: Path, name: str) -> Results:
     name = name or next(iter(scores["data"]), results["task"])
     scores["data"], scores["unit"] = name, results.get("unit")
     scores["greater_is_better"] = bool(results["greater_is_better"])
-    scores["resized"] = bool(SIZES & set(settings.get("data") or {}))
     blank = ["protocol", "point", "scratch_tied"]
     scores[blank] = scores[blank].fillna("")
     scores["converged"] = scores["converged"].astype("Float64").astype(float)
@@ -167,8 +163,8 @@ def _read(folder: Path, name: str) -> Results:
         "folder": str(folder),
         "note": results.get("note"),
         "environment": results.get("environment") or {},
+        "command": results.get("command"),
     }
-    said["command"] = results.get("command") or _command(settings)
     return Results(
         scores, curves, pd.DataFrame(failed, columns=["run", "error"]).assign(data=name), pd.DataFrame([said])
     )
@@ -184,21 +180,6 @@ def _families(folder: Path) -> dict[tuple[str, str], tuple[str, float]]:
         (place, arm): (name, claim.get("margin", MARGIN))
         for name, claim in claims.items() for place, arms in claim["gains"].items() for arm in arms
     }  # fmt: skip
-
-
-def _command(settings: dict[str, Any]) -> str | None:
-    """The command of a comparison as far as its settings tell it."""
-    run = dict(settings.get("run") or {})
-    phase, archs, grid = (run.pop(key, None) for key in ("phase", "archs", "grid"))
-    if phase not in ("compare", "spt"):
-        return None
-    axes = {} if archs in (None, architectures_of(settings)) else {"arch": archs}
-    axes |= {key: value if isinstance(value, list) else [value] for key, value in run.items() if value}
-    axes |= {"grid": [f"{key}={','.join(map(str, values))}" for key, values in grid.items()]} if grid else {}
-    words = (
-        f"--{key} {' '.join(str(item) for item in items if item is not True)}".strip() for key, items in axes.items()
-    )
-    return " ".join([f"hf-longseq {phase} --recipe {RESOLVED}", *words])
 
 
 def _reported(scores: pd.DataFrame) -> pd.DataFrame:

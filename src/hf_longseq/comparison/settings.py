@@ -7,6 +7,7 @@ transformers (`hf:modernbert`), or a variant of any of them (`s4@init_normal=0.1
 """
 
 import functools
+import itertools
 from pathlib import Path
 
 from hf_longseq import recipes as shipped
@@ -73,31 +74,21 @@ def base_recipes(axes: Axes, load: Load) -> Bases:
 
 def earlier_names(output_dir: Path) -> dict[str, str]:
     """Names of the runs that the plans in a folder have had, by what they do: a larger plan finds them by these."""
-    plan = run_folder.read_json(output_dir / PLAN) if (output_dir / PLAN).is_file() else {"runs": []}
-    return {**plan.get("names", {}), **{run["identity"]: run["name"] for run in plan["runs"]}}
+    plan = run_folder.read_json(output_dir / PLAN) if (output_dir / PLAN).is_file() else {"names": {}}
+    return plan["names"]
 
 
 def is_extension(output_dir: Path, settings: Raw, bases: Bases) -> bool:
     """Whether settings are those of the comparison in a folder, or have more of some axis: what is finished stays."""
     found = run_folder.read_resolved(output_dir)
-    if found is None or (found.get("run") or {}).get("phase") != settings["run"]["phase"]:
+    if found is None or (found.get("run") or {}).get("phase") != "compare":
         return False
-    old, new = found["run"], settings["run"]
-    for name in ("seeds", "inits", "archs", "train_fractions"):
-        if not set(old.get(name) or []) <= set(new.get(name) or []):
-            return False
-    if (old.get("tune_seeds") or []) != new["tune_seeds"]:
+    old, new = found.pop("run"), settings["run"]
+    axes = ("seeds", "inits", "archs", "train_fractions")
+    if old["tune_seeds"] != new["tune_seeds"] or any(not set(old[name]) <= set(new[name]) for name in axes):
         return False
-    if any(not set(values) <= set(new["grid"].get(key, ())) for key, values in (old.get("grid") or {}).items()):
+    if any(not set(values) <= set(new["grid"].get(key, ())) for key, values in old["grid"].items()):
         return False
-    known = old.get("archs") or architectures_of(found)
-    if not set(known) <= {arch for arch, _ in bases}:
-        return False
-    used = dict.fromkeys([None, *(Init.parse(label).objective for label in old.get("inits") or [])])
-    pairs = [(arch, objective) for arch in known for objective in used]
-    try:  # an option that this version has and an earlier one had not is at its default there
-        load, _ = recipe_loader(found, None, tiny=False)
-        before = joint_settings({pair: load(*pair) for pair in pairs})
-    except HfLongSeqError:
-        return False
-    return not run_folder.first_difference(before, joint_settings({pair: bases[pair] for pair in pairs}))
+    objectives = dict.fromkeys([None, *(Init.parse(label).objective for label in old["inits"])])
+    pairs = itertools.product(old["archs"], objectives)
+    return not run_folder.first_difference(found, joint_settings({pair: bases[pair] for pair in pairs}))

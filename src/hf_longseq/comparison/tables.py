@@ -5,16 +5,13 @@
 A cell may have a second line, set smaller: a mean and its interval, a verdict and its reason.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import yaml
 
 from hf_longseq.comparison.arms import (
     arch_label,
-    canonical,
     from_scratch,
     is_tied,
     point_text,
@@ -26,7 +23,6 @@ from hf_longseq.comparison.scores import KEY, Results, read_results
 from hf_longseq.comparison.statistics import arm_means, gains, partners
 from hf_longseq.metrics import PERCENT
 
-PAPER = Path(__file__).parent / "paper_numbers.yaml"
 NONE, UNKNOWN = "–", "not recorded"
 
 
@@ -79,7 +75,7 @@ def comparison_rows(means: pd.DataFrame, gains: pd.DataFrame) -> list[Row]:
             ordered = sorted(found, key=lambda one: one["arm"] != best)
             against = dict.fromkeys(base for one in ordered for base in partners(one, bases)) or bases
             by_heading = {style(base).heading: bases[base] for base in reversed(list(against))}
-            by_heading |= {style(one["arm"], means["arm"]).heading: one for one in found}
+            by_heading |= {style(one["arm"]).heading: one for one in found}
             variant = ", ".join(filter(None, words))
             rows.append(Row(data, architecture, labels, variant, by_heading, *over))
     return rows
@@ -98,7 +94,7 @@ def _preferred(arms: pd.DataFrame, gains: pd.DataFrame) -> tuple[pd.Series | Non
     return over_tied, over_scratch
 
 
-def task_table(data: str, rows: list[Row], arms: Iterable[str]) -> Table:
+def task_table(data: str, rows: list[Row]) -> Table:
     """What each architecture reaches with each number of labels, from scratch and self-pretrained, and the gain."""
     cells, mine = [], [row for row in rows if row.data == data]
     for row in mine:
@@ -114,7 +110,7 @@ def task_table(data: str, rows: list[Row], arms: Iterable[str]) -> Table:
     first, last = ["model", "scratch", "equal budget", "masked", "causal"], ["gain", "converged", "verdict"]
     first = [column for column in first if column in frame]
     frame = frame[[*first, *(column for column in frame if column not in (*first, *last)), *last]].fillna(NONE)
-    bold = ["" if row.gain is None else style(row.gain["arm"], arms).heading for row in mine]
+    bold = ["" if row.gain is None else style(row.gain["arm"]).heading for row in mine]
     caption = metric_text(next(iter(mine[0].arms.values())))
     return Table("results", caption, frame, [colour_of(row.gain) for row in mine], bold)
 
@@ -129,7 +125,7 @@ def gains_table(data: str, gains: pd.DataFrame) -> Table:
     rows = [
         {
             "model": _model(row),
-            "arm": _arm_text(row, gains["arm"]),
+            "arm": _arm_text(row),
             "against": style(row["against"]).label,
             "gain": f"{number(row, 'value', True)}\n{interval(row)}",
             "seeds": f"{row['n']}\n{'paired' if row['paired'] else ''}",
@@ -153,7 +149,7 @@ def arms_table(data: str, means: pd.DataFrame) -> Table:
     rows = [
         {
             "model": _model(row),
-            "arm": f"{_arm_text(row, means['arm'])}\n{point_text(row['point'])}",
+            "arm": f"{_arm_text(row)}\n{point_text(row['point'])}",
             "score": score(row),
             "seeds": f"{row['n']}\n{compact(row['evaluations'])} evaluations",
             "inputs read": f"{count(row['inputs'])}\n{row['protocol']}",
@@ -217,21 +213,6 @@ def data_note(data: str, results: Results) -> str | None:
     return f"Data: {'; '.join(note.rstrip('.') for note in found)}." if len(found) else None
 
 
-def paper_note(data: str, means: pd.DataFrame) -> str | None:
-    """What the paper prints for a task at full size."""
-    mine = means[means["data"] == data]
-    task = mine["task"].iloc[0]
-    content = yaml.safe_load(PAPER.read_text(encoding="utf-8"))
-    found = [
-        f"{arch_label(row['arch'])} {style(canonical(row['init'], None)).label} {row['values'][task]}"
-        for row in content["rows"]
-        if task in row["values"] and row["arch"] in set(mine["architecture"])
-    ]
-    if mine["resized"].any() or not found:
-        return None
-    return f"The paper, at full size and with one run each: {'; '.join(found)} ({content['paper']})."
-
-
 def results_text(folder: str | Path) -> str:
     """The results of a comparison for the screen: the table of its task, and the runs that failed."""
     results = read_results([str(folder)])
@@ -239,7 +220,7 @@ def results_text(folder: str | Path) -> str:
     means = arm_means(results.scores)
     if len(means):
         data = means["data"].iloc[0]
-        table = task_table(data, comparison_rows(means, gains(means)), means["arm"])
+        table = task_table(data, comparison_rows(means, gains(means)))
         seeds = " ".join(str(seed) for seed in sorted(set().union(*means["seeds"])))
         lines = [f"{data}: {table.caption}; mean ± deviation over seeds {seeds}, 95 % interval", ""]
         lines += _aligned(table.cells)
@@ -337,8 +318,8 @@ def _what(row: Row) -> str:
     return ", ".join(filter(None, words))
 
 
-def _arm_text(row: pd.Series, arms: pd.Series) -> str:
-    return style(row["arm"], arms).label + (f", {row['protocol']}" if row["protocol"] else "")
+def _arm_text(row: pd.Series) -> str:
+    return style(row["arm"]).label + (f", {row['protocol']}" if row["protocol"] else "")
 
 
 def _converged(arms: dict[str, pd.Series]) -> str:

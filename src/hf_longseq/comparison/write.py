@@ -121,8 +121,8 @@ def sections(
         parts = [Section("Gains", [*READING, _significant(found)], figures=figures.get("", []))]
         for name in dict.fromkeys(means["data"]):
             drawn = {figure.name.split("-")[0]: figure for figure in figures.get(name, [])}
-            notes = [note for note in [tables.data_note(name, results), tables.paper_note(name, means)] if note]
-            main = tables.task_table(name, rows, means["arm"])
+            notes = [note for note in [tables.data_note(name, results)] if note]
+            main = tables.task_table(name, rows)
             more = [tables.gains_table(name, found), tables.arms_table(name, means)]
             at_once, later = ([drawn[kind]] if kind in drawn else [] for kind in ("labels", "curves"))
             parts.append(Section(name, notes, [main], at_once, [one for one in more if len(one.cells)], later))
