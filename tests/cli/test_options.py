@@ -74,8 +74,8 @@ def test_help_fits_two_screens_and_help_all_says_every_option_once(capsys):
     assert len(pages["--help"].splitlines()) <= 80
     assert "--help-all" in pages["--help"] and "warmup_steps" not in pages["--help"]
     for name in (*(field.name for field in section_options(DataSection)), *USUAL, *DENOISING):
-        assert len(re.findall(rf"^  {name}\b", pages["--help-all"], re.MULTILINE)) == 1, name
-    for option in ("--resume", "--label_column", "--num_processes"):
+        assert len(re.findall(rf"^  --\w+\.{name}\b", pages["--help-all"], re.MULTILINE)) == 1, name
+    for option in ("--report_to", "--label_column", "--num_processes"):
         assert option in pages["--help-all"] and option not in pages["--help"]
     assert "phases: --{pretrain,finetune,scratch}.FIELD" in pages["--help"]
 

@@ -89,18 +89,15 @@ def add_plan_options(parser: Parser, inits: list[str], seeds: str) -> None:
     )  # fmt: skip
     plan.add_argument(
         "--tune", action="store_true",
-        help="choose with seeds that are not reported, the same number of points for every arm; without --grid, "
-        "learning rates around the recipe's",
+        help="choose with seeds that are not reported; without --grid, among learning rates around the recipe's",
     )  # fmt: skip
     plan.add_argument(
         "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
     plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
     plan.add_argument("--no_baselines", action="store_true", help="leave linear models out of the table")
-    plan.add_argument("--jobs", type=int, help="runs at a time, each on its threads or its GPU [one for each GPU]")
-    plan.add_argument(
-        "--ray_address", metavar="ADDRESS", help="do the runs on a Ray cluster whose machines share output_dir: auto"
-    )
+    plan.add_argument("--jobs", type=int, help="runs at a time [one for each GPU]")
+    plan.add_argument("--ray_address", metavar="ADDRESS", help="of a Ray cluster whose machines share output_dir")
 
 
 def show_answers(comparison: "Comparison", argv: list[str], jobs: int) -> None:

@@ -9,15 +9,11 @@ separated by spaces or commas.
 
 import argparse
 import dataclasses
-import os
 import re
-import shutil
 import sys
-import textwrap
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from hf_longseq import recipes
 from hf_longseq.data.task import TASKS, unknown_task
@@ -31,24 +27,23 @@ from hf_longseq.version import __version__
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are ours, and which suggests what a mistyped option may have meant.
 
-    Options in `rare` and what `sections` says beyond the usual fields are shown by `--help-all` alone.
+    Options in `rare` are shown by `--help-all` alone. Those of the sections of `phases` are described for `--help`.
     """
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, usage=f"{kwargs['prog']} [options]", **kwargs)
         self.rare: list[argparse.Action] = []
-        self.sections: Callable[[bool], str] = lambda full: ""
+        self.phases: tuple[str, ...] = ()
         self.full = False
 
     def format_help(self) -> str:
         """Help, short unless `full`."""
-        told = [action.help for action in self.rare]
+        if self.phases:
+            describe_sections(self)
+            self.epilog = None if self.full else "More options: --help-all"
         for action in () if self.full else self.rare:
             action.help = argparse.SUPPRESS
-        text = super().format_help() + self.sections(self.full)
-        for action, help in zip(self.rare, told, strict=True):
-            action.help = help
-        return text
+        return super().format_help()
 
     def error(self, message: str):
         raise HfLongSeqError(f"{message}; see `{self.prog} --help`.")
@@ -137,11 +132,8 @@ DEVICES = ("cpu", "cuda", "mps")
 EVERY_PHASE = "max_steps num_train_epochs learning_rate global_batch_size per_device_train_batch_size".split()
 EVERY_PHASE += ["report_to", "trackio_space_id", "use_cpu"]
 
-ANY_FIELD = "any field of transformers' TrainingArguments"
 # Fields of the sections that `--help` shows.
-USUAL = {
-    "num_train_examples", "pretrain_inputs", "objective", "mask_ratio",
-}  # fmt: skip
+USUAL = {"num_train_examples", "pretrain_inputs", "learning_rate", "objective", "mask_ratio"}
 
 
 def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
@@ -166,10 +158,6 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.add_argument("--overwrite", action="store_true", help="delete the run that output_dir holds")
     rare = [
         parser.add_argument("--train_fraction", metavar="SHARE", help="as --data.train_fraction: share of the labels"),
-        parser.add_argument(
-            "--resume", choices=("auto", "never"), default="auto",
-            help="never: an unfinished run in output_dir is an error [auto: it is resumed]",
-        ),
         parser.add_argument("--report_to", metavar="TRACKER", help="tensorboard, trackio or wandb [none]"),
         parser.add_argument("--trackio_space_id", metavar="NAME", help="Space of trackio's runs, as me/runs"),
         parser.add_argument("--num_processes", metavar="N", help="processes that train a model together [1]"),
@@ -180,60 +168,33 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
         rare.append(own.add_argument(f"--{name}", metavar="VALUE", help=text))
     rare.append(own.add_argument("--unlabelled", metavar="SOURCE", help="more inputs, for pretraining, for any task"))
     parser.rare += rare
-    parser.sections = lambda full: sections_help(phases, full)
+    parser.phases = phases
 
 
-def sections_help(phases: tuple[str, ...], full: bool) -> str:
-    """The options of the sections of a recipe, as lines under one heading for all phases."""
-    several = f"--{{{','.join(phases)}}}" if len(phases) > 1 else f"--{phases[0]}"
-    lines = [
-        "model: --model.FIELD, a field of the architecture's configuration",
-        *_row("hidden_size 64", "for example; of one architecture of several: --arch s4@state_size=32"),
-        "",
-        "data: --data.OPTION",
-        *_data_fields(full),
-        *_row("OPTION", "of the task's loader, see `hf-longseq tasks show TASK`"),
-        "",
-        f"phases: {several}.FIELD",
-    ]
-    usual = _row("learning_rate 1e-3", "for example")
-    lines += [*_phase_fields("finetune", full), *_row("FIELD", ANY_FIELD)] if full else usual
-    if "pretrain" in phases:
-        lines += ["", "pretraining: --pretrain.FIELD", *_phase_fields("pretrain", full)]
-    lines += [] if full else ["", "More options: --help-all"]
-    return "\n".join(["", *lines, ""])
-
-
-def _data_fields(full: bool) -> list[str]:
-    """A row for each field of the data section."""
-    kinds, shown = typing.get_type_hints(DataSection), section_options(DataSection)
-    return [line for field in shown if full or field.name in USUAL for line in _field(field, kinds[field.name])]
-
-
-def _phase_fields(section: str, full: bool) -> list[str]:
-    """A row for each field that pretraining has of its own, or that all phases have."""
+def describe_sections(parser: Parser) -> None:
+    """Add the options of the sections of a recipe as `--help` shows them; `split_dotted` reads them."""
     from hf_longseq.training import config
 
-    phase = config.PHASES[section]
-    fields, names = {field.name: field for field in dataclasses.fields(phase)}, config.USUAL
-    names = config.DENOISING if section == "pretrain" else names
-    kinds = config.phase_fields(phase)
-    return [line for name in names if full or name in USUAL for line in _field(fields[name], kinds[name])]
-
-
-def _field(field: dataclasses.Field, kind: Any) -> list[str]:
-    """The row of a field, with its choices and default."""
-    choices = f" ({', '.join(typing.get_args(kind))})" if typing.get_origin(kind) is typing.Literal else ""
-    default = "" if field.default in (None, "") else f" [{field.default}]"
-    return _row(field.name, f"{field.metadata['help'].split('. ')[0]}{choices}{default}")
-
-
-def _row(name: str, text: str, column: int = 31) -> list[str]:
-    width = max(shutil.get_terminal_size().columns - 2, 60)
-    head = f"  {name}".ljust(column)
-    if len(head) > column:
-        return [head, *textwrap.wrap(text, width, initial_indent=" " * column, subsequent_indent=" " * column)]
-    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * column)
+    model = parser.add_argument_group("model: --model.FIELD, a field of the architecture's configuration")
+    model.add_argument("--model.hidden_size", metavar="64", help="of one of several: --arch s4@state_size=32")
+    several = f"--{{{','.join(parser.phases)}}}" if len(parser.phases) > 1 else f"--{parser.phases[0]}"
+    data = "data: --data.OPTION, or an option of the loader (`hf-longseq tasks show TASK`)"
+    every = f"phases: {several}.FIELD, any field of transformers' TrainingArguments"
+    names = [field.name for field in section_options(DataSection)]
+    parts = [(data, "data", DataSection, names), (every, "PHASE", config.FinetuneConfig, config.USUAL)]
+    if "pretrain" in parser.phases:
+        parts.append(("pretraining: --pretrain.FIELD", "pretrain", config.SPTConfig, config.DENOISING))
+    for title, section, owner, names in parts:
+        group, kinds = parser.add_argument_group(title), typing.get_type_hints(owner)
+        fields = {field.name: field for field in dataclasses.fields(owner)}
+        for name in names:
+            plain = typing.get_origin(kinds[name]) is typing.Literal
+            choices = f" ({', '.join(typing.get_args(kinds[name]))})" if plain else ""
+            default = "" if fields[name].default in (None, "") else f" [{fields[name].default}]"
+            text = f"{fields[name].metadata['help'].split('. ')[0]}{choices}{default}".replace("%", "%%")
+            action = group.add_argument(f"--{section}.{name}", metavar="VALUE", help=text)
+            if name not in USUAL:
+                parser.rare.append(action)
 
 
 def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
@@ -255,9 +216,6 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
         for phase in ("pretrain", "finetune"):
             overrides.setdefault(phase, {}).setdefault(name, value)
         overrides.setdefault("scratch", {}).setdefault(name, overrides["finetune"][name])
-    # Of several processes the first looks, before it claims the folder itself.
-    if options.resume == "never" and not options.overwrite and os.environ.get("RANK", "0") == "0":
-        _refuse_unfinished(Path(options.output_dir))
     check_names(options.recipe, overrides)
     return overrides
 
@@ -287,16 +245,6 @@ def check_names(recipe: str | None, overrides: dict) -> None:
         if arch not in (raw.get(VARIANTS) or {}) and not any(known.endswith(f"/{name}") for known in recipes.names()):
             check_name(name)
     build_section(DataSection, overrides.get("data", {}), "data")
-
-
-def _refuse_unfinished(folder: Path) -> None:
-    """Raise if a folder holds a run, or a comparison, that was begun and not finished."""
-    finished = (folder / "metrics.json", folder / "results.json")  # of a run, of a comparison
-    if (folder / "resolved.yaml").is_file() and not any(path.is_file() for path in finished):
-        raise HfLongSeqError(
-            f"output_dir {folder} holds an unfinished run and --resume is never: leave --resume out to resume it, "
-            "add --overwrite to start again, or choose another output_dir."
-        )
 
 
 def _own_data(options: argparse.Namespace, overrides: dict) -> None:
