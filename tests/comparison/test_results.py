@@ -137,8 +137,8 @@ def test_seeds_that_join_after_the_test_scores_were_read_are_marked(tmp_path):
 def test_the_command_is_told_by_the_settings():
     axes = {"seeds": [0, 1], "archs": ["s4"], "inits": ["scratch", "spt"], "grid": {"lr": [0.1, 0.2]}, "tune": True}
     assert command_of({"run": {"phase": "compare", "train_fractions": [1.0, 0.5]} | axes}) == (
-        "hf-longseq compare --recipe resolved.yaml --arch s4 --train_fractions 1.0 0.5 --seeds 0 1 --inits scratch spt "
-        "--tune --grid lr=0.1,0.2"
+        "hf-longseq compare --recipe resolved.yaml --arch s4 --train_fractions 1.0 0.5 --seeds 0 1 "
+        "--inits scratch spt --tune --grid lr=0.1,0.2"
     )
 
 
