@@ -70,7 +70,7 @@ def test_the_choice_is_made_on_validation_and_only_what_is_chosen_is_scored_on_t
 def test_a_score_read_later_is_the_score_read_at_once(comparison, tmp_path):
     row = arms_of(comparison())[0]
     load, _ = recipe_loader(RAW, {"finetune": {"max_steps": 2}}, True)
-    from hf_longseq.comparison.grid import with_point
+    from hf_longseq.comparison.axes import with_point
 
     point = {"lr": float(row["point"].removeprefix("lr="))}
     alone = finetune(with_point(load("s4", None), point), tmp_path / "alone", seed=row["seeds"][0])

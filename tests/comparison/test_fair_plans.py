@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from hf_longseq import Recipe, recipes
-from hf_longseq.comparison.grid import parse_grid
-from hf_longseq.comparison.inits import TIES
-from hf_longseq.comparison.plan import Axes, Planner
+from hf_longseq.comparison.axes import TIES, Axes, parse_grid
+from hf_longseq.comparison.plan import Planner
 from hf_longseq.data.task import describe_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf

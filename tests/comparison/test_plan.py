@@ -4,9 +4,8 @@ from dataclasses import replace
 import pytest
 
 from hf_longseq import Recipe
-from hf_longseq.comparison.grid import grid_points, parse_grid, with_point
-from hf_longseq.comparison.inits import variant_fields
-from hf_longseq.comparison.plan import Axes, Planner
+from hf_longseq.comparison.axes import Axes, grid_points, parse_grid, variant_fields, with_point
+from hf_longseq.comparison.plan import Planner
 from hf_longseq.errors import HfLongSeqError
 
 RAW = {

@@ -9,7 +9,7 @@ from transformers import TrainingArguments
 from hf_longseq import LongSeqTrainer, Recipe, S4Config, pretrain
 from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
-from hf_longseq.comparison.grid import parse_grid
+from hf_longseq.comparison.axes import parse_grid
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.config import REFUSED, FinetuneConfig, SPTConfig
 

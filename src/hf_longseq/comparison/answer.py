@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hf_longseq.comparison.arms import BASELINE, arch_label, is_tied, split_name, style
-from hf_longseq.comparison.inits import TIES
+from hf_longseq.comparison.axes import TIES
 from hf_longseq.comparison.results import standard_error
 from hf_longseq.comparison.scores import KEY
 from hf_longseq.comparison.statistics import LEVEL, arm_means, gains

@@ -8,14 +8,11 @@ A report of such a folder says the same as one of the comparison itself.
 import os
 import re
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from hf_longseq.comparison.results import CURVES, PLAN, RESULTS, SCORES
 from hf_longseq.comparison.scores import files_of, find_folders, read_results
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.run_folder import RESOLVED, read_json, read_yaml, refuse_links, write_whole
+from hf_longseq.training.run_folder import RESOLVED, read_json, refuse_links, write_whole
 
 # /home/me/x.csv, but not https://… or a/b/c
 ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
@@ -35,36 +32,22 @@ def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: 
     read_results([str(source)])  # says what is wrong with it
     refuse_links(source, "*.png")
     found = files_of(source)
-    _check_target(folder, found.results["task"])
-    results = portable(found.results, source)
-    found.scores["data"] = name or found.scores["data"]
-    found._replace(results=results).write(folder)
-    pictures = {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
-    if (source / RESOLVED).is_file():
-        settings = portable(read_yaml(source / RESOLVED), source)
-        pictures[RESOLVED] = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
-    for file, content in pictures.items():
-        write_whole(folder / file, content)
-    return [RESULTS, SCORES, CURVES, *pictures]
-
-
-def _check_target(folder: Path, task: str) -> None:
-    """Only an earlier copy of the same task's results is replaced."""
-    if folder.is_dir() and not any(folder.iterdir()):
-        return
-    held = folder / RESULTS
+    task, held = found.results["task"], folder / RESULTS
     if folder.exists() and (not held.is_file() or (folder / PLAN).is_file() or read_json(held)["task"] != task):
         raise HfLongSeqError(f"{folder} is no earlier copy of results of {task!r}: choose another folder.")
+    found.scores["data"] = name or found.scores["data"]
+    found.write(folder)
+    write_whole(held, portable(held.read_text(encoding="utf-8"), source))
+    more = {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
+    if (source / RESOLVED).is_file():
+        more[RESOLVED] = portable((source / RESOLVED).read_text(encoding="utf-8"), source).encode()
+    for file, content in more.items():
+        write_whole(folder / file, content)
+    return [RESULTS, SCORES, CURVES, *more]
 
 
-def portable(content: Any, source: Path) -> Any:
-    """The same without paths of this machine: those in the source become relative, of others the name is left."""
-    if isinstance(content, dict):
-        return {key: portable(value, source) for key, value in content.items()}
-    if isinstance(content, list):
-        return [portable(value, source) for value in content]
-    if not isinstance(content, str):
-        return content
-    for spelled in {str(source.resolve()), str(source)}:
-        content = content.replace(f"{spelled}/", "") if len(spelled) > 1 else content
-    return ABSOLUTE.sub(r"\1", content)
+def portable(text: str, source: Path) -> str:
+    """A file without paths of this machine: those in the source become relative, of others the name is left."""
+    for spelled in (source.resolve(), source):
+        text = text.replace(f"{spelled}/", "")
+    return ABSOLUTE.sub(r"\1", text)

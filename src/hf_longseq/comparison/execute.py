@@ -26,11 +26,10 @@ import pandas as pd
 
 from hf_longseq.comparison import settings
 from hf_longseq.comparison.answer import LOOKS, Answer, answers
+from hf_longseq.comparison.axes import Axes, parse_grid, pretrains
 from hf_longseq.comparison.baselines import add_baselines
-from hf_longseq.comparison.grid import parse_grid
-from hf_longseq.comparison.inits import pretrains
 from hf_longseq.comparison.one_run import Task
-from hf_longseq.comparison.plan import Axes, Choices, Planner, Run
+from hf_longseq.comparison.plan import Choices, Planner, Run
 from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
 from hf_longseq.comparison.scores import read_results, reported
@@ -96,7 +95,7 @@ def compare(
             each architecture.
         output_dir: A new folder, or that of the same comparison, which is then resumed, or grows by what is new.
         archs: Architectures, or variants such as `s4@init_normal=0.1`; None takes those of the recipe.
-        inits: Arms as `inits.py` describes them: "scratch", "spt", "spt-masked", "spt-causal@direction=one",
+        inits: Arms as `axes.py` describes them: "scratch", "spt", "spt-masked", "spt-causal@direction=one",
             "scratch-tied@flops", `spt@pretrain_inputs=subset`.
         seeds: One run of each combination per seed.
         grid: `{"lr": [1e-3, 5e-4], "pretrain.span_length": [1, 8]}`, or words as on the command line.

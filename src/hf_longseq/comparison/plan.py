@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs a comparison consists of, what each is called, and which pretraining run serves which others.
 
-A plan is the product of architectures, arms (`inits.py`), fractions of the training split, grid points and seeds. Arms
+A plan is the product of architectures, arms (`axes.py`), fractions of the training split, grid points and seeds. Arms
 of an architecture differ in one thing only, and the planner adds the partners from scratch that this takes: with the
 same fine-tuned model, with the same budget, with as many evaluations and grid points to choose from.
 """
@@ -16,68 +16,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from hf_longseq.comparison.axes import Axes, Init, grid_points, matters, with_point
 from hf_longseq.comparison.budget import CountFlops, Spent, equal_evaluations, tied_steps, wanted_evaluations
-from hf_longseq.comparison.grid import grid_points, matters, with_point
-from hf_longseq.comparison.inits import Init, plain, variant_fields
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf, looking_back
-from hf_longseq.training.arguments import DataSection, check_seed
+from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.recipe import Recipe
 
 # (name of an architecture or variant, objective or None) -> its settings
 Load = Callable[[str, "str | None"], Recipe]
 # architecture, arm, fraction -> the grid point that tuning chose
 Choices = Mapping[tuple[str, str, "float | None"], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Axes:
-    """What is compared; every value of one with every value of the others."""
-
-    archs: tuple[str, ...]
-    inits: tuple[str, ...]
-    seeds: tuple[int, ...]
-    grid: Mapping[str, tuple] = field(default_factory=dict)
-    train_fractions: tuple[float, ...] = ()
-    tune_seeds: tuple[int, ...] = ()
-
-    def __post_init__(self):
-        for name in self.inits:
-            Init.parse(name)
-        if not self.archs or not self.seeds or not self.inits:
-            raise HfLongSeqError("a comparison needs at least one architecture, one seed and one arm: name them.")
-        for name in ("archs", "inits", "seeds", "train_fractions", "tune_seeds"):
-            values = list(getattr(self, name))
-            if len(set(values)) < len(values):
-                raise HfLongSeqError(f"{name} {values} holds something that is named twice: name each once.")
-        for seed in (*self.seeds, *self.tune_seeds):
-            check_seed(seed)
-        if both := set(self.seeds) & set(self.tune_seeds):
-            raise HfLongSeqError(f"seed {min(both)} would both choose the settings and report them: use another.")
-        for value in self.train_fractions:
-            if not 0 < value <= 1:
-                raise HfLongSeqError(f"train_fractions holds {value}: give shares in (0, 1].")
-        for key, values in self.grid.items():
-            if not values or len(set(values)) < len(values):
-                raise HfLongSeqError(f"grid {key} is {list(values)}: give different values, separated by commas.")
-            if not any(matters(key, self.grid, init) for init in self.inits):
-                raise HfLongSeqError(
-                    f"grid key {key!r} changes no run of {', '.join(self.archs)} from {', '.join(self.inits)}: leave "
-                    "it out, or add the architecture or arm that it is for."
-                )
-            self._refuse_undoing(key)
-            if key.startswith("model.") and "dropout" not in key and len(self.inits) > 1:
-                raise HfLongSeqError(
-                    f"grid key {key!r} would let each arm choose its own architecture: compare them as variants, "
-                    f"--arch NAME@{key.split('.')[-1]}=VALUE."
-                )
-
-    def _refuse_undoing(self, key: str) -> None:
-        """A variant names its setting in every table, so that no grid may give it another."""
-        section, _, field = key.partition(".")
-        for name in {"model": self.archs, "pretrain": self.inits}.get(section, ()):
-            if plain(name) != "scratch-tied" and field in variant_fields(name):
-                raise HfLongSeqError(f"grid key {key!r} would undo what {name!r} says: leave one of the two out.")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import itertools
 from pathlib import Path
 
 from hf_longseq import recipes as shipped
-from hf_longseq.comparison.inits import Init, plain, variant_fields
-from hf_longseq.comparison.plan import Axes, Load
+from hf_longseq.comparison.axes import Axes, Init, plain, variant_fields
+from hf_longseq.comparison.plan import Load
 from hf_longseq.comparison.results import PLAN
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
