@@ -75,7 +75,7 @@ def test_files_that_do_not_belong_together_are_refused(folder):
     ("options", "said"),
     [
         ({}, "apt-get download augustus-doc"),
-        ({"data_dir": "/nowhere"}, "holds no chr2R.fa"),
+        ({"data_dir": "/nowhere"}, "lacks chr2R.fa"),
         ({"length": 5}, "length is 5"),
     ],
 )

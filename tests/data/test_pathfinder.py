@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hf_longseq.data import pathfinder_kernel
-from hf_longseq.data.pathfinder import draw_example, load, pathfinder_task
+from hf_longseq.data.pathfinder import draw_example, drawing_parameters, load
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables
 from hf_longseq.data.task import load_task
 
@@ -15,7 +15,7 @@ pytest.importorskip("PIL")
 
 
 def draw(size, count, **options):
-    parameters = pathfinder_task(size, **options).parameters
+    parameters = drawing_parameters(size, **options)
     drawn = [draw_example(parameters, 0, number) for number in range(count)]
     return np.stack([picture for picture, _ in drawn]), np.array([label for _, label in drawn])
 
@@ -115,7 +115,7 @@ def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(pictures_of, r
 
 
 def test_a_picture_depends_on_seed_and_number_alone():
-    parameters = pathfinder_task(128, contour_length=3).parameters
+    parameters = drawing_parameters(128, contour_length=3)
     several = [draw_example(parameters, 3, number)[0] for number in (4, 5, 6)]
     assert (several[1] == draw_example(parameters, 3, 5)[0]).all()
     assert (draw_example(parameters, 4, 5)[0] != several[1]).any()

@@ -17,7 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from hf_longseq.data.converted import Row, load_converted, sequence_feature
-from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained
 
 RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}
@@ -41,7 +41,11 @@ def load(
     """
     if split not in SPLITS:
         raise HfLongSeqError(f"split is {split!r}: use {', '.join(map(repr, SPLITS))}.")
-    files = _find(target, Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / "bidmc")
+    folder = data_dir or f"{cache_dir or cache_directory()}/downloads/bidmc"
+    base = f"https://zenodo.org/records/{RECORDS[target]}/files"
+    names = [f"BIDMC32{target}_{part}.ts" for part in ("TRAIN", "TEST")]
+    command = " && ".join(f"curl -C - -L --create-dirs -o {folder}/{name} {base}/{name}" for name in names)
+    files = [find_file(folder, name, command) for name in names]
 
     def rows() -> Iterator[tuple[str, Row]]:
         windows, targets = zip(*(row for file in files for row in read_ts(file)), strict=True)
@@ -73,16 +77,6 @@ def task_spec(target: str, split: str) -> TaskSpec:
         license="ODC-By 1.0",
         note=notes[split],
     )
-
-
-def _find(target: str, folder: Path) -> list[Path]:
-    names = [f"BIDMC32{target}_{part}.ts" for part in ("TRAIN", "TEST")]
-    found = [path for name in names for path in sorted(folder.rglob(name))[:1]]
-    if len(found) < 2:
-        base = f"https://zenodo.org/records/{RECORDS[target]}/files"
-        commands = " && ".join(f"curl -C - -L --create-dirs -o {folder}/{name} {base}/{name}" for name in names)
-        raise MissingDataError(f"{folder} lacks {' or '.join(names)}: run `{commands}`.")
-    return found
 
 
 def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:

@@ -24,7 +24,7 @@ from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
 from hf_longseq.data.converted import SPLITS, Row, load_converted
-from hf_longseq.data.task_spec import MissingDataError, TaskSpec
+from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError
 
 SEQUENCE, GENES = "chr2R.fa", "genes.gb"
@@ -49,7 +49,9 @@ def load(
     """
     if not SHORTEST <= length <= LONGEST:
         raise HfLongSeqError(f"length is {length}: windows of {task} have {SHORTEST} to {LONGEST:,} bases.")
-    files = [_file(data_dir, name) for name in (SEQUENCE, GENES)]
+    folder = data_dir or f"{cache_dir or cache_directory()}/downloads/fly"
+    command = f"apt-get download {PACKAGE} && dpkg-deb -x {PACKAGE}_*.deb {folder}"
+    files = [find_file(folder, name, command) for name in (SEQUENCE, GENES)]
 
     def rows() -> Iterator[tuple[str, Row]]:
         for split in SPLITS:
@@ -58,7 +60,7 @@ def load(
         if task == "fly-exons":
             letters = read_sequence(files[0])
             _, stretches = read_genes(files[1], letters)
-            _, train_end = _part(stretches, "train")
+            _, train_end = genomes.part(stretches[0][0], stretches[-1][1], "train")
             codes, free = genomes.CODES[letters], [(0, train_end), (stretches[-1][1], len(letters))]
             for window in genomes.cut(free, length, SHORTEST, seed=len(SPLITS)):
                 yield "unlabelled", {"input_ids": genomes.read_along(codes, *window)}
@@ -73,17 +75,12 @@ def task_spec(task: str = "fly-exons", length: int = 1024) -> TaskSpec:
     """Description of the windows of `length` bases."""
     return TaskSpec(
         name=task,
-        modality="tokens",
+        **genomes.SPEC,
         max_length=length,
-        vocab_size=len(genomes.VOCABULARY),
-        pad_token_id=genomes.PAD_ID,
-        mask_token_id=genomes.MASK_ID,
         eos_token_id=genomes.EOS_ID,
-        vocabulary=genomes.VOCABULARY,
         labels=LABELS[task],
         per_position=True,
         metric="mcc",
-        mask_ratio=0.25,
         source="chromosome 2R of Drosophila melanogaster (assembly dm3), from the Debian package augustus-doc",
         license="the assembly is a public record; the annotation as augustus-doc states (Artistic)",
         note="Not a task of the paper.",
@@ -97,11 +94,11 @@ def labelled_windows(
     letters = read_sequence(sequence)
     if task == "fly-exons":
         labels, stretches = read_genes(genes, letters)
-        low, high = _part(stretches, split)
+        low, high = genomes.part(stretches[0][0], stretches[-1][1], split)
         stretches = [(max(first, low), min(end, high)) for first, end in stretches if first < high and end > low]
     else:
         labels = (letters >= ord("a")).astype(np.int16)
-        stretches = [_part([(0, len(letters))], split)]
+        stretches = [genomes.part(0, len(letters), split)]
     codes = genomes.CODES[letters]
     for first, end, strand in genomes.cut(stretches, length, SHORTEST, seed=SPLITS.index(split)):
         yield genomes.read_along(codes, first, end, strand), labels[first:end][::strand]
@@ -143,21 +140,3 @@ def read_genes(path: Path, letters: np.ndarray) -> tuple[np.ndarray, list[tuple[
             first = stretches.pop()[0]
         stretches.append((first, end))
     return labels, stretches
-
-
-def _part(stretches: list[tuple[int, int]], split: str) -> tuple[int, int]:
-    """First base and end of a split, in what lies between the first stretch and the last."""
-    first, end = stretches[0][0], stretches[-1][1]
-    low, high = (round(first + share * (end - first)) for share in genomes.PARTS[split])
-    return low, high
-
-
-def _file(data_dir: str | None, name: str) -> Path:
-    found = next(iter(sorted(Path(data_dir).rglob(name))), None) if data_dir is not None else None
-    if found is None:
-        where = "data_dir is not set" if data_dir is None else f"{data_dir} holds no {name}"
-        raise MissingDataError(
-            f"{where}: `apt-get download {PACKAGE} && dpkg-deb -x {PACKAGE}_*.deb fly` gets the files; then name the "
-            "folder by data_dir, as --data.data_dir fly."
-        )
-    return found

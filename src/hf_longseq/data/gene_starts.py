@@ -79,14 +79,9 @@ def task_spec(length: int = 256) -> TaskSpec:
     """Description of the embedded genome's windows of `length` bases."""
     return TaskSpec(
         name="gene-starts",
-        modality="tokens",
+        **genomes.SPEC,
         max_length=length,
-        vocab_size=len(genomes.VOCABULARY),
-        pad_token_id=genomes.PAD_ID,
-        mask_token_id=genomes.MASK_ID,
         labels=LABELS,
-        mask_ratio=0.25,
-        vocabulary=genomes.VOCABULARY,
         source="NCBI RefSeq NC_004463.1, Bradyrhizobium japonicum USDA 110, embedded",
         license="none needed: NCBI places no restriction on the use of RefSeq records",
         note="Not a task of the paper. The annotation is of 2004, and its starts were mostly predicted.",
@@ -95,7 +90,7 @@ def task_spec(length: int = 256) -> TaskSpec:
 
 def stretches(genome: Genome, split: str) -> list[tuple[int, int]]:
     """First base and end of the parts of a split, one for each record that it reaches into."""
-    low, high = (round(share * len(genome.codes)) for share in genomes.PARTS[split])
+    low, high = genomes.part(0, len(genome.codes), split)
     cuts = [low, *(int(end) for end in genome.record_ends if low < end < high), high]
     return list(zip(cuts[:-1], cuts[1:], strict=True))
 

@@ -22,6 +22,9 @@ from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 BASES = "ACGTN"
 VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *BASES)
 MASK_ID, PAD_ID, UNK_ID, EOS_ID, BASE_ID = range(5)
+# what every task of DNA says in its `TaskSpec`
+SPEC = {"modality": "tokens", "vocab_size": len(VOCABULARY), "vocabulary": VOCABULARY, "mask_ratio": 0.25}
+SPEC |= {"pad_token_id": PAD_ID, "mask_token_id": MASK_ID}
 COMPLEMENT = np.array([3, 2, 1, 0, 4], np.uint8)
 # where each split begins and ends, as shares of a stretch; 2 % between validation and test are in none
 PARTS = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
@@ -147,6 +150,12 @@ def _genes(features: str) -> Iterator[tuple[int, int, int]]:
         simple = re.fullmatch(r"(complement\()?(\d+)\.\.(\d+)\)?", re.sub(r"\s", "", location))
         if simple and not re.search(r"\n {21}/pseudo\b", qualifiers):
             yield int(simple[2]) - 1, int(simple[3]), -1 if simple[1] else 1
+
+
+def part(first: int, end: int, split: str) -> tuple[int, int]:
+    """First base and end of a split, in a stretch of DNA."""
+    low, high = (round(first + share * (end - first)) for share in PARTS[split])
+    return low, high
 
 
 def cut(stretches: list[tuple[int, int]], length: int, shortest: int, seed: int) -> Iterator[tuple[int, int, int]]:

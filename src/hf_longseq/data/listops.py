@@ -21,9 +21,9 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data.converted import Row, load_converted
-from hf_longseq.data.generate import GeneratedTask, load_generated
-from hf_longseq.data.lra_release import LISTOPS_FILES, find, listops_rows
-from hf_longseq.data.task_spec import TaskSpec
+from hf_longseq.data.generate import load_generated
+from hf_longseq.data.lra_release import COMMAND, LISTOPS_FILES, listops_rows
+from hf_longseq.data.task_spec import TaskSpec, find_file
 from hf_longseq.errors import HfLongSeqError
 
 VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "X")
@@ -66,7 +66,7 @@ def load(
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
     if data_dir is not None:
-        files = {split: find(data_dir, name) for split, name in LISTOPS_FILES.items()}
+        files = {split: find_file(data_dir, name, COMMAND) for split, name in LISTOPS_FILES.items()}
         options, rows = {"max_length": max_length}, partial(listops_rows, files, VOCABULARY, max_length)
         splits = load_converted("listops", options, files.values(), FEATURES, rows, cache_dir)
         return splits, replace(task_spec(max_length), source="the Long Range Arena release", note="")
@@ -83,8 +83,9 @@ def load(
         )
     parameters = {"min_length": min_length, "max_length": max_length, "max_depth": max_depth, "max_args": max_args}
     splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    task = GeneratedTask("listops", VERSION, make_row, FEATURES, parameters, splits, seed, "input_ids")
-    return load_generated(task, cache_dir, num_workers), task_spec(max_length)
+    ways = {"num_workers": num_workers, "cache_dir": cache_dir}
+    rows = load_generated("listops", VERSION, make_row, FEATURES, parameters, splits, seed, "input_ids", **ways)
+    return rows, task_spec(max_length)
 
 
 def task_spec(max_length: int = 2_000) -> TaskSpec:

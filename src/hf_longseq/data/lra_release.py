@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the unpacked Long Range Arena release: `lra_release.gz`, a tar archive in spite of its name.
 
-What is looked for is found at any depth, because copies of the archive nest it differently. Nothing in it is executed:
-the `.npy` files of Pathfinder are plain text and are read as such.
+Nothing in it is executed: the `.npy` files of Pathfinder are plain text and are read as such.
 """
 
 import logging
@@ -16,7 +15,6 @@ import torch
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import Row
 from hf_longseq.data.pixels import pixel_row, read_picture
-from hf_longseq.data.task_spec import MissingDataError
 from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)
@@ -29,14 +27,6 @@ AAN_FILES = {
     "validation": "new_aan_pairs.eval.tsv",
     "test": "new_aan_pairs.test.tsv",
 }
-
-
-def find(place: str | Path, name: str, command: str = COMMAND) -> Path:
-    """A file or folder of the release; of several copies the innermost, as some mirrors break the outer one."""
-    found = max(sorted(Path(place).rglob(name)), key=lambda path: len(path.parts), default=None)
-    if found is None:
-        raise MissingDataError(f"{place} lacks {name} at any depth: run `{command}` and name the folder.")
-    return found
 
 
 def listops_rows(files: dict[str, Path], vocabulary: tuple[str, ...], max_length: int) -> Iterator[tuple[str, Row]]:

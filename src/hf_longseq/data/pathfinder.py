@@ -23,12 +23,12 @@ import numpy as np
 from datasets import DatasetDict
 
 from hf_longseq.data.converted import Row, load_converted
-from hf_longseq.data.generate import GeneratedTask, load_generated
-from hf_longseq.data.lra_release import find, pathfinder_folder, pathfinder_rows
+from hf_longseq.data.generate import load_generated
+from hf_longseq.data.lra_release import COMMAND, pathfinder_folder, pathfinder_rows
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
-from hf_longseq.data.task_spec import TaskSpec
+from hf_longseq.data.task_spec import TaskSpec, find_file
 from hf_longseq.errors import HfLongSeqError
 
 logger = logging.getLogger(__name__)
@@ -84,16 +84,20 @@ def load(
                 f"data_dir is {data_dir}, but pictures of {size} pixels a side are ours and in no release: leave "
                 "data_dir out, and they are drawn."
             )
-        folder = find(data_dir, pathfinder_folder(size, contour_length or CONTOUR_LENGTH))
+        folder = find_file(data_dir, pathfinder_folder(size, contour_length or CONTOUR_LENGTH), COMMAND)
         files, rows = sorted((folder / "metadata").glob("*.npy")), partial(pathfinder_rows, folder, size)
         splits = load_converted(NAMES[size], {}, files, pixel_features(LABELS), rows, cache_dir)
         return pixel_rows(splits, spec), replace(spec, source="the Long Range Arena release", note="")
     if importlib.util.find_spec("numba") is None:
         logger.warning("numba is missing: pictures are drawn some 50 times slower; run `pip install numba`.")
-    task = pathfinder_task(size, contour_length, margins, lra_compat, train_examples, eval_examples, seed)
+    parameters = drawing_parameters(size, contour_length, margins, lra_compat)
     # Compiled here once, the code is inherited by the processes that draw.
-    make_row(task.parameters, seed, 0)
-    return pixel_rows(load_generated(task, cache_dir, num_workers), spec), spec
+    make_row(parameters, seed, 0)
+    splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
+    features, ways = pixel_features(LABELS), {"num_workers": num_workers, "cache_dir": cache_dir}
+    ways["rows_per_part"] = 2000 if size <= 32 else 250
+    rows = load_generated(NAMES[size], VERSION, make_row, features, parameters, splits, seed, **ways)
+    return pixel_rows(rows, spec), spec
 
 
 def task_spec(size: int) -> TaskSpec:
@@ -115,16 +119,13 @@ def task_spec(size: int) -> TaskSpec:
     )
 
 
-def pathfinder_task(
+def drawing_parameters(
     size: int,
     contour_length: int | None = None,
     margins: Sequence[int] | int | None = None,
     lra_compat: bool = True,
-    train_examples: int = 160_000,
-    eval_examples: int = 20_000,
-    seed: int = 0,
-) -> GeneratedTask:
-    """Check the parameters and describe the set to generate."""
+) -> dict[str, Any]:
+    """What pictures depend on besides their seed and number, checked."""
     margins = SETTINGS[size].margins if margins is None else tuple(np.atleast_1d(margins).tolist())
     room, usual, longest = ((1,), 3, 4) if size == OWN_SIZE else ((1, 2, 3), CONTOUR_LENGTH, 14)
     if not margins or not set(margins) <= set(room):
@@ -135,25 +136,13 @@ def pathfinder_task(
             f"contour_length is {contour_length}: pictures of {size} pixels have room for 2..{longest} dashes; the "
             "benchmark has 6, 9 and 14."
         )
-    lra_compat = lra_compat and size != OWN_SIZE
-    parameters = {
+    return {
         "size": size,
         "contour_length": contour_length,
         "distractor_length": max(2, contour_length // 3),
         "margins": list(margins),
-        "lra_compat": lra_compat,
+        "lra_compat": lra_compat and size != OWN_SIZE,
     }
-    splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    return GeneratedTask(
-        NAMES[size],
-        VERSION,
-        make_row,
-        pixel_features(LABELS),
-        parameters,
-        splits,
-        seed,
-        rows_per_part=2000 if size <= 32 else 250,
-    )
 
 
 def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> Row:

@@ -71,7 +71,9 @@ def to_published(table: pa.Table, features: Features, spec: TaskSpec) -> pa.Tabl
     for name in features:
         column = table[name].combine_chunks()
         if name in INPUTS and media:
-            files = [{"bytes": _encode(row, spec, media), "path": None} for row in _rows(column)]
+            files = [
+                {"bytes": _encode(row, spec, media), "path": None} for row in column.to_numpy(zero_copy_only=False)
+            ]
             columns.append(pa.array(files, there.arrow_schema.field(media).type))
         else:
             columns.append(column.cast(there.arrow_schema.field(name).type))
@@ -89,15 +91,6 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
         else:
             columns[name] = array_cast(batch[name], types.field(name).type)
     return pa.table(columns, schema=types)
-
-
-def _rows(column: pa.Array) -> Iterator[np.ndarray]:
-    """The sequences (L,) or (L, C) of a column."""
-    storage = column.storage if isinstance(column, pa.ExtensionArray) else column
-    for row in storage:
-        values = row.values
-        flat = (values.flatten() if pa.types.is_list(values.type) else values).to_numpy(zero_copy_only=False)
-        yield flat.reshape(len(values), -1) if pa.types.is_list(values.type) else flat
 
 
 def _encode(row: np.ndarray, spec: TaskSpec, media: str) -> bytes:

@@ -8,8 +8,8 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.converted import load_converted
-from hf_longseq.data.lra_release import AAN_FILES, aan_rows, find
-from hf_longseq.data.task_spec import TaskSpec, cache_directory
+from hf_longseq.data.lra_release import AAN_FILES, aan_rows
+from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 
 REPO_ID = "OpenNLPLab/lra"
 LABELS = ("unrelated", "linked")
@@ -31,7 +31,7 @@ def load(
     byte_text.check_max_length(max_length)
     place = data_dir or f"{cache_dir or cache_directory()}/downloads/aan"
     command = f"hf download {REPO_ID} --repo-type dataset --include '*new_aan_pairs*' --local-dir {place}"
-    files = {split: find(place, name, command) for split, name in AAN_FILES.items()}
+    files = {split: find_file(place, name, command) for split, name in AAN_FILES.items()}
     options, rows = {"version": 2, "max_length": max_length}, partial(aan_rows, files, max_length)
     return load_converted("retrieval", options, files.values(), FEATURES, rows, cache_dir), task_spec(max_length)
 

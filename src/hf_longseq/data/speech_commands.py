@@ -18,7 +18,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 from scipy.io import wavfile
 
 from hf_longseq.data.converted import Row, load_converted
-from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
+from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained
 
 URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"
@@ -43,14 +43,11 @@ def load(
     """
     if subsample < 1:
         raise HfLongSeqError(f"subsample is {subsample}: use 1 for every sample, 2 for every second one.")
-    source = Path(data_dir) if data_dir else Path(cache_dir or cache_directory()) / "downloads" / "speech_commands"
-    lists = [source / name for name in LISTS]
-    for path in lists:
-        if not path.exists():
-            packed = f"{source}/clips.tar.gz"
-            command = f"curl -C - -L --create-dirs -o {packed} {URL} && tar -xf {packed} -C {source}"
-            raise MissingDataError(f"{source} lacks {path.name} of Speech Commands (2.3 GB): run `{command}`.")
-    options, rows = {"version": 2, "subsample": subsample}, partial(_rows, source, subsample)
+    folder = data_dir or f"{cache_dir or cache_directory()}/downloads/speech_commands"
+    packed = f"{folder}/clips.tar.gz"  # 2.3 GB
+    command = f"curl -C - -L --create-dirs -o {packed} {URL} && tar -xf {packed} -C {folder}"
+    lists = [find_file(folder, name, command) for name in LISTS]
+    options, rows = {"version": 2, "subsample": subsample}, partial(_rows, lists[0].parent, subsample)
     return load_converted("speech-commands", options, lists, FEATURES, rows, cache_dir), task_spec(subsample)
 
 

@@ -28,6 +28,18 @@ class MissingDataError(HfLongSeqError, FileNotFoundError):
     """Data that have to be fetched first; the message holds the command."""
 
 
+def find_file(place: str | Path, name: str, command: str) -> Path:
+    """A file or folder at any depth; of several copies the innermost, as some archives break the outer one.
+
+    Raises:
+        MissingDataError: If there is none; the message holds the `command` that gets it.
+    """
+    found = max(sorted(Path(place).rglob(name)), key=lambda path: len(path.parts), default=None)
+    if found is None:
+        raise MissingDataError(f"{place} lacks {name} at any depth: run `{command}` and name the folder by data_dir.")
+    return found
+
+
 @dataclass(frozen=True)
 class TaskSpec:
     """Everything a model, a collator and a report need to know about a task.
