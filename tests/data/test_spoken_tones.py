@@ -3,8 +3,8 @@
 import numpy as np
 from datasets import Dataset
 
+from hf_longseq.data.cache import SPLITS
 from hf_longseq.data.collators import DataCollatorWithLongPadding
-from hf_longseq.data.converted import SPLITS
 from hf_longseq.data.task import load_task
 from hf_longseq.data.task_spec import EMBEDDED
 

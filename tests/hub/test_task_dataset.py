@@ -10,7 +10,7 @@ from datasets import Audio, ClassLabel, Dataset, DatasetDict, Features, Image, L
 from huggingface_hub import DatasetCard, ModelCard, constants, parse_eval_result_entries
 
 from hf_longseq.cli.main import main
-from hf_longseq.data.converted import sequence_feature
+from hf_longseq.data.cache import sequence_feature
 from hf_longseq.data.published import (
     content_hash,
     from_published,

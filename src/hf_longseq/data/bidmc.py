@@ -16,7 +16,7 @@ from datasets import DatasetDict, Features, Value
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from hf_longseq.data.converted import Row, load_converted, sequence_feature
+from hf_longseq.data.cache import Row, load_converted, sequence_feature
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained
 

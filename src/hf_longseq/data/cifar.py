@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from datasets import DatasetDict
 
-from hf_longseq.data.converted import Row, load_converted
+from hf_longseq.data.cache import Row, load_converted
 from hf_longseq.data.parquet_source import find_parquet, read_batches
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows, read_picture
 from hf_longseq.data.task_spec import TaskSpec

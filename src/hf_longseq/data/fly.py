@@ -23,7 +23,7 @@ import numpy as np
 from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
-from hf_longseq.data.converted import SPLITS, Row, load_converted
+from hf_longseq.data.cache import SPLITS, Row, load_converted
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError
 

@@ -18,7 +18,7 @@ import numpy as np
 from datasets import DatasetDict, Features, List, Value
 
 from hf_longseq.data import gene_starts, genomes
-from hf_longseq.data.converted import SPLITS, Row, load_converted
+from hf_longseq.data.cache import SPLITS, Row, load_converted
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError

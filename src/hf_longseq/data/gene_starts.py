@@ -24,7 +24,7 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import genomes
-from hf_longseq.data.converted import SPLITS, Row, load_converted
+from hf_longseq.data.cache import SPLITS, Row, load_converted
 from hf_longseq.data.genomes import Genome
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_longseq.data.converted import sequence_feature
+from hf_longseq.data.cache import sequence_feature
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 IGNORE = -100
@@ -79,8 +79,9 @@ class LabelSequences:
                 row: [_named(label, class_names, where(row)) for label in labels] for row, (labels, _) in found.items()
             }
             names = tuple(names or _class_names(every, class_names, outside_label))
-            ids = {name: index for index, name in enumerate(names)} | {None: IGNORE}
-            ids |= {outside_label: ids.get(OUTSIDE)} if outside_label else {}
+            ids: dict[str | None, int] = {name: index for index, name in enumerate(names)} | {None: IGNORE}
+            if outside_label is not None:
+                ids[outside_label] = ids[OUTSIDE]
             begins = {ids[name]: ids[f"I-{name[2:]}"] for name in names if name[:2] == "B-" and f"I-{name[2:]}" in ids}
             for row, labels in every.items():
                 for label in labels:

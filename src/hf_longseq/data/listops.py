@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.converted import Row, load_converted
-from hf_longseq.data.generate import load_generated
+from hf_longseq.data.cache import Row, load_converted, load_generated
 from hf_longseq.data.lra_release import COMMAND, LISTOPS_FILES, listops_rows
 from hf_longseq.data.task_spec import TaskSpec, find_file
 from hf_longseq.errors import HfLongSeqError

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import Row
+from hf_longseq.data.cache import Row
 from hf_longseq.data.pixels import pixel_row, read_picture
 from hf_longseq.errors import HfLongSeqError
 

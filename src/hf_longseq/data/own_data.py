@@ -37,7 +37,7 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 from huggingface_hub.constants import ENDPOINT
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import SPLITS, Row, load_converted, sequence_feature
+from hf_longseq.data.cache import SPLITS, Row, load_converted, sequence_feature
 from hf_longseq.data.own_labels import LABEL_NAMES, Labels, read_labels
 from hf_longseq.data.own_reader import (
     MODALITIES,

@@ -107,6 +107,16 @@ def read_labels(
             texts = {row: text_of(text) for row, text in texts.items()}
         sequences = LabelSequences.read(found, source.where, texts, problem, class_names, outside, names)
         return Labels(sequences.problem_type, sequences.names, missing, none, sequences)
+    problem, known, targets = _of_rows(source, found, problem, class_names, names)
+    every = np.zeros((len(source), *targets.shape[1:]), targets.dtype)
+    every[labelled] = targets
+    return Labels(problem, known, missing, every)
+
+
+def _of_rows(
+    source: Source, found: dict[int, Any], problem: str | None, class_names: list[str] | None, names: list[str] | None
+) -> tuple[str, tuple[str, ...], np.ndarray]:
+    """Problem, names of the classes (none for numbers), and targets of the labelled rows."""
     several = next((row for row, cell in found.items() if isinstance(cell, list) and len(cell) != 1), None)
     if several is not None and problem not in (None, MULTI):
         raise HfLongSeqError(
@@ -119,17 +129,13 @@ def read_labels(
     fraction = next((row for row, cell in lists.items() if any(isinstance(label, float) for label in cell)), None)
     problem = problem or (SINGLE if fraction is None else REGRESSION)
     if problem == REGRESSION:
-        known, targets = (), _numbers(source, lists)
-    elif fraction is not None:
+        return problem, (), _numbers(source, lists)
+    if fraction is not None:
         raise HfLongSeqError(
             f"{source.where(fraction)} has label {lists[fraction][0]}, which is no class: leave problem_type out, or "
             "set problem_type='regression', to predict numbers."
         )
-    else:
-        known, targets = _classes(source, lists, problem, class_names, names)
-    every = np.zeros((len(source), *targets.shape[1:]), targets.dtype)
-    every[labelled] = targets
-    return Labels(problem, known, missing, every)
+    return problem, *_classes(source, lists, problem, class_names, names)
 
 
 def _whole(label: Any) -> Any:

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from datasets import DatasetDict
 
-from hf_longseq.data.converted import Row, load_converted
-from hf_longseq.data.generate import load_generated
+from hf_longseq.data.cache import Row, load_converted, load_generated
 from hf_longseq.data.lra_release import COMMAND, pathfinder_folder, pathfinder_rows
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features
 
-from hf_longseq.data.converted import Row, sequence_feature
+from hf_longseq.data.cache import Row, sequence_feature
 from hf_longseq.data.own_reader import open_image
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError

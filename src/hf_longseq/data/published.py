@@ -27,7 +27,7 @@ from huggingface_hub.dataclasses import validate_typed_dict
 from huggingface_hub.errors import StrictDataclassError
 from scipy.io import wavfile
 
-from hf_longseq.data.converted import load_converted, sequence_array
+from hf_longseq.data.cache import load_converted, sequence_array
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
 from hf_longseq.data.row_hashes import BATCH, INPUTS, add_to, content_hash

@@ -7,7 +7,7 @@ from functools import partial
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import load_converted
+from hf_longseq.data.cache import load_converted
 from hf_longseq.data.lra_release import AAN_FILES, aan_rows
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 

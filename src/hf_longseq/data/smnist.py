@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from datasets import DatasetDict
 
-from hf_longseq.data.converted import SPLITS, Row, load_converted
+from hf_longseq.data.cache import SPLITS, Row, load_converted
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained

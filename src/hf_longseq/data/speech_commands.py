@@ -17,7 +17,7 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 from scipy.io import wavfile
 
-from hf_longseq.data.converted import Row, load_converted
+from hf_longseq.data.cache import Row, load_converted
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained
 

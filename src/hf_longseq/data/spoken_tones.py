@@ -8,7 +8,7 @@ pitch: what denoising has to discover is what the classifier needs. Splits share
 
 from datasets import DatasetDict
 
-from hf_longseq.data.converted import SPLITS
+from hf_longseq.data.cache import SPLITS
 from hf_longseq.data.task_spec import EMBEDDED, TaskSpec
 
 # 8-bit samples around 128; divided by 40 they have about unit variance

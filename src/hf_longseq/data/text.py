@@ -14,7 +14,7 @@ from pathlib import Path
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.converted import Row, load_converted
+from hf_longseq.data.cache import Row, load_converted
 from hf_longseq.data.parquet_source import find_parquet, read_batches
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError

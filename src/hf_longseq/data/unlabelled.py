@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from datasets import Dataset, Features, Value
 
-from hf_longseq.data.converted import Row, load_converted
+from hf_longseq.data.cache import Row, load_converted
 from hf_longseq.data.own_reader import content_of
 from hf_longseq.data.own_sources import open_source
 from hf_longseq.data.processors import task_processor

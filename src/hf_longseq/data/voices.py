@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
-from hf_longseq.data.converted import Row, load_converted
+from hf_longseq.data.cache import Row, load_converted
 from hf_longseq.data.own_reader import open_audio
 from hf_longseq.data.task_spec import MissingDataError, TaskSpec, cache_directory
 from hf_longseq.errors import HfLongSeqError

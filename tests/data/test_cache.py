@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from datasets import Features, List, Value
 
-from hf_longseq.data.generate import load_generated
+from hf_longseq.data.cache import load_generated
 
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": Value("int64")})
 BROKEN_AT: set[int] = set()
