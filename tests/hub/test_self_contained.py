@@ -1,7 +1,6 @@
 """A checkpoint folder opens under every head, with the package and without it."""
 
 import json
-import re
 
 import pytest
 import torch
@@ -115,8 +114,7 @@ def test_the_folder_ships_what_it_imports_and_names_every_head(tmp_path, arch, o
     }
     for reference in auto_map.values():
         module, name = reference.split(".")
-        text = (tmp_path / f"{module}.py").read_text()
-        assert re.search(rf"^(class {name}\(|    {name},$)", text, re.MULTILINE), name
+        assert f"class {name}(" in (tmp_path / f"{module}.py").read_text()
     assert (tmp_path / "generation_config.json").is_file() == (objective == "causal")
 
 

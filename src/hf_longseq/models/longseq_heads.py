@@ -304,40 +304,30 @@ class LongSeqForTokenClassification(LongSeqPreTrainedModel):
         )
 
 
-HEADS = (
-    *(LongSeqForMaskedLM, LongSeqForCausalLM, LongSeqForPreTraining),
-    *(LongSeqForSequenceClassification, LongSeqForTokenClassification),
-)
-
-
-def heads_of(model_class: type[LongSeqModel]) -> tuple[type, ...]:
-    """The five heads of an architecture, as in `HEADS`, made from its trunk `...Model`: they have the bases of the
-    trunk besides `LongSeqModel`."""
-    prefix = model_class.__name__.removesuffix("Model")
-    shared = tuple(base for base in model_class.__bases__ if base is not LongSeqModel)
-    names = ("__module__", "config_class", "mixer_class", "auto_map")
-    fields = {name: getattr(model_class, name) for name in names if hasattr(model_class, name)}
-    fields["backbone_class"] = model_class
-    return tuple(
-        type(prefix + kind.__name__.removeprefix("LongSeq"), (*shared, kind), {**fields, "__doc__": kind.__doc__})
-        for kind in HEADS
-    )
-
-
 def make_heads(config_class: type[LongSeqConfig], model_class: type[LongSeqModel], stem: str) -> dict[str, type]:
-    """The heads of an architecture by their names: those that its module lacks.
+    """The five heads of an architecture by their names, made from its trunk `...Model`: those that its module lacks.
 
-    The trunk gets its configuration and its `auto_map`: `stem` is the name of the one file that holds configuration,
-    trunk and heads.
+    They have the bases of the trunk besides `LongSeqModel`, and the trunk gets its `auto_map`: `stem` is the name of
+    the one file that holds configuration, trunk and heads.
     """
     prefix, module = model_class.__name__.removesuffix("Model"), sys.modules[model_class.__module__]
     places = {auto: place.split(".")[1] for auto, place in full_auto_map("", prefix).items()}
     model_class.config_class = config_class
     model_class.auto_map = {auto: f"{stem}.{name}" for auto, name in places.items()}
     model_class.auto_map["AutoConfig"] = f"{stem}.{config_class.__name__}"
-    heads = {head.__name__: head for head in heads_of(model_class)}
-    own = {name for name in heads if getattr(vars(module).get(name), "backbone_class", None) is model_class}
-    return {name: head for name, head in heads.items() if name not in own}
+    shared = tuple(base for base in model_class.__bases__ if base is not LongSeqModel)
+    fields = {field: getattr(model_class, field) for field in ("config_class", "mixer_class", "auto_map")}
+    fields |= {"__module__": module.__name__, "backbone_class": model_class}
+    kinds = (
+        *(LongSeqForMaskedLM, LongSeqForCausalLM, LongSeqForPreTraining),
+        *(LongSeqForSequenceClassification, LongSeqForTokenClassification),
+    )
+    heads = {}
+    for kind in kinds:
+        name = prefix + kind.__name__.removeprefix("LongSeq")
+        if getattr(vars(module).get(name), "backbone_class", None) is not model_class:
+            heads[name] = type(name, (*shared, kind), {**fields, "__doc__": kind.__doc__})
+    return heads
 
 
 def require_tokens(model: LongSeqPreTrainedModel) -> None:

@@ -26,7 +26,12 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_adapter import AdapterConfig
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_layers import packing, take_positions
 from .longseq_losses import check_lengths, check_token_ids, real_positions, without_padding
 from .mimetic_init import mimetic_selective_ssm_, selective_ssm_mixers
@@ -267,9 +272,30 @@ def build_backbone(config: PreTrainedConfig) -> PreTrainedModel:
     return model_class._from_config(config, **options)
 
 
-AdapterForMaskedLM, _, AdapterForPreTraining, AdapterForSequenceClassification, AdapterForTokenClassification = (
-    heads_of(AdapterModel)
-)
+class AdapterForMaskedLM(AdapterPreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction by a trunk that transformers has for causal models alone."""
+
+    _tied_weights_keys = None  # where the token embedding is depends on the trunk
+    backbone_class = AdapterModel
+
+
+class AdapterForPreTraining(AdapterPreTrainedModel, LongSeqForPreTraining):
+    """Reconstruction of masked real values, or prediction of the next one."""
+
+    backbone_class = AdapterModel
+
+
+class AdapterForSequenceClassification(AdapterPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification of whole sequences or of pairs, and regression."""
+
+    backbone_class = AdapterModel
+
+
+class AdapterForTokenClassification(AdapterPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = AdapterModel
+
 
 __all__ = [
     "AdapterForMaskedLM",

@@ -13,7 +13,13 @@ from transformers.cache_utils import Cache
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_cnn import CNNConfig
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import RecurrentLayer, recurrent_layer
 from .ssm_step import check_state
@@ -100,13 +106,35 @@ class CNNModel(CNNPreTrainedModel, LongSeqModel):
     """Trunk with gated convolutions."""
 
 
-(
-    CNNForMaskedLM,
-    CNNForCausalLM,
-    CNNForPreTraining,
-    CNNForSequenceClassification,
-    CNNForTokenClassification,
-) = heads_of(CNNModel)
+class CNNForMaskedLM(CNNPreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = CNNModel
+
+
+class CNNForCausalLM(CNNPreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a buffer of the inputs that are still seen."""
+
+    backbone_class = CNNModel
+
+
+class CNNForPreTraining(CNNPreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = CNNModel
+
+
+class CNNForSequenceClassification(CNNPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = CNNModel
+
+
+class CNNForTokenClassification(CNNPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = CNNModel
+
 
 __all__ = [
     "CNNForCausalLM",

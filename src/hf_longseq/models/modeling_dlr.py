@@ -11,7 +11,13 @@ from transformers.cache_utils import Cache
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_dlr import DLRConfig
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
@@ -124,13 +130,35 @@ class DLRModel(DLRPreTrainedModel, LongSeqModel):
     """Trunk with DLR mixers."""
 
 
-(
-    DLRForMaskedLM,
-    DLRForCausalLM,
-    DLRForPreTraining,
-    DLRForSequenceClassification,
-    DLRForTokenClassification,
-) = heads_of(DLRModel)
+class DLRForMaskedLM(DLRPreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = DLRModel
+
+
+class DLRForCausalLM(DLRPreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a state of constant size."""
+
+    backbone_class = DLRModel
+
+
+class DLRForPreTraining(DLRPreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = DLRModel
+
+
+class DLRForSequenceClassification(DLRPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = DLRModel
+
+
+class DLRForTokenClassification(DLRPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = DLRModel
+
 
 __all__ = [
     "DLRForCausalLM",

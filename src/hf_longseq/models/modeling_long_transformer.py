@@ -22,7 +22,13 @@ from .longseq_attention import (
     sinusoidal_positions,
     window_layout,
 )
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .mimetic_init import mimetic_attention_
 from .modeling_longseq import LongSeqBlock, LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_precision import wide_dtype
@@ -178,13 +184,45 @@ class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
         return additive(allowed, bias, hidden_states.dtype)
 
 
-(
-    LongTransformerForMaskedLM,
-    LongTransformerForCausalLM,
-    LongTransformerForPreTraining,
-    LongTransformerForSequenceClassification,
-    LongTransformerForTokenClassification,
-) = heads_of(LongTransformerModel)
+class LongTransformerForMaskedLM(LongTransformerPreTrainedModel, LongSeqForMaskedLM):
+    """Masked self-pretraining on tokens."""
+
+    backbone_class = LongTransformerModel
+
+
+class LongTransformerForCausalLM(LongTransformerPreTrainedModel, LongSeqForCausalLM):
+    """Causal self-pretraining on tokens, and generation with a key-value cache."""
+
+    backbone_class = LongTransformerModel
+
+    def create_masks_for_generate(
+        self, config, inputs_embeds, attention_mask, past_key_values, position_ids=None, **kwargs
+    ) -> torch.Tensor | None:
+        """The mask of one new position behind a cache of fixed size; a prompt is read as without one."""
+        if inputs_embeds.shape[1] > 1:
+            return attention_mask
+        if config.attention_window is not None or config.attention_bias is not None:
+            return self.model.dense_mask(inputs_embeds, attention_mask, past_key_values)
+        return create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=position_ids)
+
+
+class LongTransformerForPreTraining(LongTransformerPreTrainedModel, LongSeqForPreTraining):
+    """Self-pretraining on real values."""
+
+    backbone_class = LongTransformerModel
+
+
+class LongTransformerForSequenceClassification(LongTransformerPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of whole sequences or pairs."""
+
+    backbone_class = LongTransformerModel
+
+
+class LongTransformerForTokenClassification(LongTransformerPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = LongTransformerModel
+
 
 __all__ = [
     "LongTransformerPreTrainedModel",

@@ -12,7 +12,13 @@ from transformers import initialization as init
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_lru import LRUConfig
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_init import normal_directions, ssm_parameter
@@ -87,13 +93,35 @@ class LRUModel(LRUPreTrainedModel, LongSeqModel):
     """Trunk with LRU mixers."""
 
 
-(
-    LRUForMaskedLM,
-    LRUForCausalLM,
-    LRUForPreTraining,
-    LRUForSequenceClassification,
-    LRUForTokenClassification,
-) = heads_of(LRUModel)
+class LRUForMaskedLM(LRUPreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = LRUModel
+
+
+class LRUForCausalLM(LRUPreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a state of constant size."""
+
+    backbone_class = LRUModel
+
+
+class LRUForPreTraining(LRUPreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = LRUModel
+
+
+class LRUForSequenceClassification(LRUPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = LRUModel
+
+
+class LRUForTokenClassification(LRUPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = LRUModel
+
 
 __all__ = [
     "LRUForCausalLM",

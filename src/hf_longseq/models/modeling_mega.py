@@ -19,7 +19,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_mega import MegaConfig
 from .longseq_attention import eager_attention
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_layers import LongSeqDropout, take_positions
 from .mega_layers import (
     MegaCache,
@@ -244,13 +250,35 @@ class MegaModel(MegaPreTrainedModel, LongSeqModel):
         return hidden_states, kwargs
 
 
-(
-    MegaForMaskedLM,
-    MegaForCausalLM,
-    MegaForPreTraining,
-    MegaForSequenceClassification,
-    MegaForTokenClassification,
-) = heads_of(MegaModel)
+class MegaForMaskedLM(MegaPreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = MegaModel
+
+
+class MegaForCausalLM(MegaPreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with averages and the keys of the open chunk."""
+
+    backbone_class = MegaModel
+
+
+class MegaForPreTraining(MegaPreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = MegaModel
+
+
+class MegaForSequenceClassification(MegaPreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = MegaModel
+
+
+class MegaForTokenClassification(MegaPreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = MegaModel
+
 
 __all__ = [
     "MegaForCausalLM",

@@ -12,7 +12,13 @@ from transformers.cache_utils import Cache
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_s4 import S4Config
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_layers import one_direction
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_cache import recurrent_layer
@@ -128,13 +134,35 @@ class S4Model(S4PreTrainedModel, LongSeqModel):
     """Trunk with S4 mixers."""
 
 
-(
-    S4ForMaskedLM,
-    S4ForCausalLM,
-    S4ForPreTraining,
-    S4ForSequenceClassification,
-    S4ForTokenClassification,
-) = heads_of(S4Model)
+class S4ForMaskedLM(S4PreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = S4Model
+
+
+class S4ForCausalLM(S4PreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a state of constant size."""
+
+    backbone_class = S4Model
+
+
+class S4ForPreTraining(S4PreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = S4Model
+
+
+class S4ForSequenceClassification(S4PreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = S4Model
+
+
+class S4ForTokenClassification(S4PreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = S4Model
+
 
 __all__ = [
     "S4ForCausalLM",

@@ -12,7 +12,13 @@ from transformers import initialization as init
 from transformers.integrations import use_kernel_forward_from_hub
 
 from .configuration_s5 import S5Config
-from .longseq_heads import heads_of
+from .longseq_heads import (
+    LongSeqForCausalLM,
+    LongSeqForMaskedLM,
+    LongSeqForPreTraining,
+    LongSeqForSequenceClassification,
+    LongSeqForTokenClassification,
+)
 from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
 from .ssm_init import as_pairs, hippo_legs, log_uniform, ssm_parameter
@@ -163,13 +169,35 @@ class S5Model(S5PreTrainedModel, LongSeqModel):
     """Trunk with S5 mixers."""
 
 
-(
-    S5ForMaskedLM,
-    S5ForCausalLM,
-    S5ForPreTraining,
-    S5ForSequenceClassification,
-    S5ForTokenClassification,
-) = heads_of(S5Model)
+class S5ForMaskedLM(S5PreTrainedModel, LongSeqForMaskedLM):
+    """Masked token prediction."""
+
+    backbone_class = S5Model
+
+
+class S5ForCausalLM(S5PreTrainedModel, LongSeqForCausalLM):
+    """Next-token prediction and generation with a state of constant size."""
+
+    backbone_class = S5Model
+
+
+class S5ForPreTraining(S5PreTrainedModel, LongSeqForPreTraining):
+    """Denoising or prediction of real values."""
+
+    backbone_class = S5Model
+
+
+class S5ForSequenceClassification(S5PreTrainedModel, LongSeqForSequenceClassification):
+    """Classification and regression of sequences and pairs."""
+
+    backbone_class = S5Model
+
+
+class S5ForTokenClassification(S5PreTrainedModel, LongSeqForTokenClassification):
+    """A label for every position: classes, several labels at once, or numbers."""
+
+    backbone_class = S5Model
+
 
 __all__ = [
     "S5ForCausalLM",
