@@ -11,6 +11,10 @@ class HfLongSeqError(ValueError):
     """Something the user can put right: the message is one sentence that names what, where, the value, the remedy."""
 
 
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+"""What code raises that meets a text or a list where a record of this package has a mapping."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the closest known name, or an empty string when nothing is close."""
     close = difflib.get_close_matches(word, [str(name) for name in known], n=1)

@@ -50,7 +50,7 @@ def plan(name, arch, ties):
 
     arms = (*arms_of(name, arch), *(f"scratch-tied@{tie}" for tie in ties))
     axes = Axes((arch,), arms, (0,), parse_grid(["lr=1e-3,1e-4"]), (), (1000,))
-    return {run.name: run for run in Planner(axes, load, count, TRAIN, flops=flops).plan({})}
+    return {run.name: run for run in Planner(axes, load, count, lambda: TRAIN, flops=flops).plan({})}
 
 
 def arms_of(name, arch):

@@ -33,7 +33,7 @@ def planner_of(raw, axes, **options):
         inputs = section.pretrain_inputs
         return (inputs if isinstance(inputs, int) else 100 if inputs == "all" else labelled), labelled
 
-    return Planner(axes, load, count, 100, **options)
+    return Planner(axes, load, count, lambda: 100, **options)
 
 
 def test_a_run_that_starts_from_another_comes_after_it():

@@ -339,9 +339,17 @@ def test_bad_files_are_named(tmp_path):
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"pickled\.npy could not be read"):
         load(tmp_path / "pickled.npy", tmp_path)
-    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 but no more")
-    with pytest.raises(ValueError, match=r"broken\.npz could not be read"):
-        load(tmp_path / "broken.npz", tmp_path)
+    np.savez(tmp_path / "whole.npz", x=np.zeros((3, 2)))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    header, directory = whole.index(b"{'descr'"), whole.index(b"PK\x01\x02")
+    for torn in (
+        b"PK\x03\x04 but no more",
+        whole[:header] + b"{'descr': (" + whole[header + 11 :],
+        whole[: directory + 6] + b"\xff" + whole[directory + 7 :],
+    ):
+        (tmp_path / "broken.npz").write_bytes(torn)
+        with pytest.raises(ValueError, match=r"broken\.npz could not be read"):
+            load(tmp_path / "broken.npz", tmp_path)
     (tmp_path / "latin.csv").write_bytes("text,label\nh\xe9,1\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"latin\.csv could not be read as csv .*, as UTF-8"):
         load(tmp_path / "latin.csv", tmp_path)

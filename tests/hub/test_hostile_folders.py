@@ -50,8 +50,21 @@ def test_a_damaged_run_is_one_sentence(runs, tmp_path, capsys, command, name, te
 
 
 @pytest.mark.parametrize(
+    "text", ['"text"', '{"splits": 3}', '{"splits": {"test": [0]}}', '{"splits": {"test": "text"}}']
+)
+def test_a_damaged_record_of_data_is_one_sentence(runs, tmp_path, capsys, text):
+    run = shutil.copytree(runs / "classifier", tmp_path / "run")
+    (run / "data.json").write_text(text)
+    assert "data.json" in one_sentence(capsys, main(["evaluate", "--model", str(run)]))
+
+
+@pytest.mark.parametrize(
     "content",
-    ["{", "[]", "3", "{}", '{"task": "a", "metric": {}, "greater_is_better": 3}', '{"task": [], "metric": "b"}'],
+    [
+        *("{", "[]", "3", "{}", '{"task": "a", "metric": {}, "greater_is_better": 3}', '{"task": [], "metric": "b"}'),
+        '{"task": "a", "metric": "b", "greater_is_better": true, "failed": ["all"]}',
+        '{"task": "a", "metric": "b", "greater_is_better": true, "environment": "a machine"}',
+    ],
 )
 def test_damaged_results_are_one_sentence(tmp_path, capsys, content):
     folder_of(tmp_path, [row()])

@@ -202,6 +202,7 @@ def test_saving_and_loading_changes_nothing(variant, head):
 def test_every_auto_class_opens_a_pretrained_checkpoint(variant, tmp_path):
     model = make_model(variant, "ForPreTraining", input_type="values", bidirectional=True)
     model.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").stat().st_mode == (tmp_path / "config.json").stat().st_mode
     assert set(model.auto_map) == set(make_model(variant, "Model").auto_map)
     batch = make_inputs(model)
     base = AutoModel.from_pretrained(tmp_path).eval()

@@ -75,9 +75,12 @@ def _sentence(error: Exception) -> str | None:
     said = one_line(error).strip()  # names in it may be a stranger's: nothing that a terminal obeys
     if isinstance(error, HfLongSeqError):
         return said
-    if isinstance(error, ImportError):
-        return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
-    if isinstance(error, (ValueError, OSError)):
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return (
+            f"{one_line(error.filename)} could not be used ({error.strerror}): choose another place, or give yourself "
+            "the right to it; HF_HOME is the place of the caches."
+        )
+    if isinstance(error, (ImportError, ValueError, OSError)):
         return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
     return None
 

@@ -13,6 +13,7 @@ A comparison is one process that hands out runs, each into its own folder under 
 `spt` is `compare` with three arms, and keeps the best pretrained classifier.
 """
 
+import functools
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -139,7 +140,7 @@ def compare(
     with run_folder.holding(output_dir):
         names = {} if overwrite else settings.earlier_names(output_dir)
         section = next(iter(bases.values())).data
-        whole = len(load_task(section.task, **section.options)[0]["train"])
+        whole = functools.cache(lambda: len(load_task(section.task, **section.options)[0]["train"]))
         planner = Planner(axes, load, data.count, whole, names, data.flops)
         runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
         check_models(runs, data)

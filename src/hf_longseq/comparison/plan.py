@@ -110,14 +110,14 @@ class Planner:
 
     Args:
         count: Gives for a data section the numbers of pretraining inputs and of labelled examples.
-        num_train_examples: Size of the whole training split.
+        num_train_examples: Gives the size of the whole training split, which is asked for once the arms are sound.
         names: Names that runs of earlier, smaller plans in the same folder have, by identity.
     """
 
     axes: Axes
     load: Load
     count: Callable[[DataSection], tuple[int, int]]
-    num_train_examples: int
+    num_train_examples: Callable[[], int]
     names: dict[str, str] = field(default_factory=dict)
     flops: CountFlops = lambda recipe, phase: None
     runs: dict[str, Run] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class Planner:
         if key not in self._pointed:
             self._pointed[key] = with_point(recipe, point)
         recipe = self._pointed[key]
-        data = fraction_of(recipe.data, fraction, self.num_train_examples)
+        data = fraction_of(recipe.data, fraction, self.num_train_examples())
         return replace(recipe, data=_seeded(data, seed))
 
     def _spent(self, arm: Arm, point: dict, fraction: float | None, seed: int) -> Spent:
@@ -264,7 +264,7 @@ class Planner:
         pretrained = protocol = None
         if arm.init.pretrains:
             pretrained = self._add(self._pretraining(arm, arch, point, fraction, seed))
-            scarce = "data scarce" if labels < self.num_train_examples else "full"
+            scarce = "data scarce" if labels < self.num_train_examples() else "full"
             protocol = "labels scarce" if inputs > labels else "inputs scarce" if inputs < labels else scarce
         several = {key: value for key, value in point.items() if len(self._grid(arch)[key]) > 1}
         name = "-".join([slug(arch), slug(arm.label), *self._parts(fraction, several), f"s{seed}"])

@@ -25,7 +25,7 @@ from hf_longseq.comparison.results import (
     Collected,
     collect,
 )  # fmt: skip
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 from hf_longseq.escaping import cleaned, one_line
 from hf_longseq.training.run_folder import read_json, read_yaml
 
@@ -82,7 +82,8 @@ def read_results(runs: Sequence[str]) -> Results:
         if name and len(folders) > 1:
             raise HfLongSeqError(f"{word} names {len(folders)} results folders: name each of them by itself.")
         for one in folders:
-            found.setdefault(one.resolve(), _read(one, name))
+            with explained(f"{one / RESULTS} is not what this package writes", *MALFORMED, remedy="restore it"):
+                found.setdefault(one.resolve(), _read(one, name))
     tables = [pd.concat(parts, ignore_index=True) for parts in zip(*found.values(), strict=True)]
     results = Results(*tables)
     return results._replace(scores=_merged(results.scores), curves=results.curves.drop_duplicates())
@@ -162,7 +163,7 @@ def _read(folder: Path, name: str) -> Results:
         "data": name,
         "folder": str(folder),
         "note": results.get("note"),
-        "environment": results.get("environment") or {},
+        "environment": dict(results.get("environment") or {}),
         "command": results.get("command"),
     }
     return Results(

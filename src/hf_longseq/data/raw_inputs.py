@@ -82,9 +82,10 @@ class Encoder:
             raise HfLongSeqError(f"{where} is empty: remove the row.")
         if self.kind == "text" and isinstance(raw, str):
             longest = cut_length(self.processor)
-            ids = self.processor(raw)["input_ids"]
-            if self._is_cut(len(ids), longest, where):
-                ids = self.processor(raw, truncation=True, max_length=longest)["input_ids"]
+            with explained(f"{where} does not fit the model's tokenizer", OverflowError, ValueError):
+                ids = self.processor(raw)["input_ids"]
+                if self._is_cut(len(ids), longest, where):
+                    ids = self.processor(raw, truncation=True, max_length=longest)["input_ids"]
             return "input_ids", np.asarray(ids)
         if self.kind in ("text", "ids"):
             return "input_ids", Reader("tokens").read(raw, where)

@@ -12,6 +12,7 @@
 Axes: B batch, L length, C channels, H hidden size.
 """
 
+import shutil
 from pathlib import Path
 
 import torch
@@ -129,8 +130,11 @@ class LongSeqPreTrainedModel(PreTrainedModel):
         self.config.auto_map = dict(self.auto_map)
         saved = super().save_pretrained(save_directory, *args, **kwargs)
         code = getattr(self, "backbone_class", type(self)).code_files
-        for name, text in code.items() if kwargs.get("is_main_process", True) else ():
-            Path(save_directory, name).write_text(text, encoding="utf-8")
+        if kwargs.get("is_main_process", True):
+            for name, text in code.items():
+                Path(save_directory, name).write_text(text, encoding="utf-8")
+            for weights in Path(save_directory).glob("*.safetensors"):  # safetensors writes them for their owner alone
+                shutil.copymode(Path(save_directory, "config.json"), weights)
         return saved
 
     def stream(self) -> LongSeqStream:

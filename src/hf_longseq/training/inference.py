@@ -22,7 +22,7 @@ from hf_longseq.data.collators import IGNORE, DataCollatorWithLongPadding
 from hf_longseq.data.published import content_hash
 from hf_longseq.data.raw_inputs import LabelledInputs, RawInputs
 from hf_longseq.data.row_hashes import ROW_HASH, count_trained_on
-from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.errors import MALFORMED, HfLongSeqError, did_you_mean, explained
 from hf_longseq.metrics.spans import Tags, spans_of
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
@@ -366,8 +366,10 @@ def _split(data: TaskData, name: str, phase: str, model: Path):
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
     rows = getattr(data, name if name != "train" else "pretrain" if phase == "pretrain" else "labelled")
     record = model / run_folder.DATA
-    known = (run_folder.read_json(record).get("splits") or {}).get(name) if record.is_file() else None
-    if known and known["sha256"] != content_hash(rows):
+    with explained(f"{record} is no record of data", *MALFORMED, remedy="restore it"):
+        known = (run_folder.read_json(record).get("splits") or {}).get(name) if record.is_file() else None
+        changed = known and known["sha256"] != content_hash(rows)
+    if changed:
         raise HfLongSeqError(
             f"{name} of task {data.spec.name!r} is not what the run in {model} read, for the source has changed: "
             "restore it, or label its rows by predict --data."
