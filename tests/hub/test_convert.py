@@ -217,6 +217,7 @@ def plus(name, value):
         (plus("encoder.embedding.cls", torch.ones(2)), {}, "encoder.embedding.cls"),
         (plus("decoder.conv.weight", torch.ones(2, 2, 2)), {}, "decoder.conv.weight"),
         (plus("encoder.weight", torch.ones(20, 15)), {}, "fit"),
+        (plus("encoder.weight", torch.full((20, 16), torch.nan)), {}, "not finite"),
         (plus("encoder.pe", torch.randn(20, 16)), {}, "positions"),
         (plus("model.layers.1.layer.D", torch.ones(1, 15)), {}, "15"),
         (

@@ -160,6 +160,8 @@ def build(conversion: Conversion) -> nn.Module:
                 f"the checkpoint's {name} has shape {tuple(tensors[name].shape)} where its other sizes ask for "
                 f"{tuple(shape)}: it is damaged, or an option does not fit it."
             )
+        if not tensors[name].isfinite().all():
+            raise HfLongSeqError(f"the checkpoint's {name} holds numbers that are not finite: give one that works.")
     for model in built:
         model.load_state_dict({name: tensors[name] for name in model.state_dict()})
     return built[0]
