@@ -111,7 +111,8 @@ def test_more_processes_than_examples_are_refused(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_launcher_that_is_killed_takes_its_processes_along_and_the_run_goes_on(tmp_path):
+def test_a_launcher_that_is_killed_takes_its_processes_along_and_the_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "SECONDS_TO_DIE", 0)
     words = ["pretrain", *LISTOPS, "--num_processes", 2, "--output_dir", tmp_path / "run"]
     words += ["--max_steps", 40, "--eval_steps", 5]
     process = command(*words)
