@@ -178,6 +178,14 @@ def test_a_full_disk_is_one_sentence(monkeypatch, capsys):
     assert main(["tasks"]) == 2 and "No space left on device: 'results.json'" in capsys.readouterr().err
 
 
+def test_a_place_that_is_not_the_user_s_is_named_with_a_remedy(monkeypatch, capsys):
+    def closed(words):
+        raise PermissionError(errno.EACCES, "Permission denied", "home/.cache")
+
+    monkeypatch.setattr("hf_longseq.cli.tasks.run", closed)
+    assert main(["tasks"]) == 2 and "home/.cache may not be read or written" in capsys.readouterr().err
+
+
 def test_what_must_not_happen_keeps_its_traceback(monkeypatch):
     def wrong(words):
         raise RuntimeError("a mistake of ours")

@@ -75,10 +75,10 @@ def _sentence(error: Exception) -> str | None:
     said = one_line(error).strip()  # names in it may be a stranger's: nothing that a terminal obeys
     if isinstance(error, HfLongSeqError):
         return said
-    if isinstance(error, OSError) and error.filename and error.strerror:
+    if isinstance(error, PermissionError) and error.filename:
         return (
-            f"{one_line(error.filename)} could not be used ({error.strerror}): choose another place, or give yourself "
-            "the right to it; HF_HOME is the place of the caches."
+            f"{one_line(error.filename)} may not be read or written by this user: choose another place, or give "
+            "yourself the right to it; HF_HOME is the place of the caches."
         )
     if isinstance(error, (ImportError, ValueError, OSError)):
         return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
