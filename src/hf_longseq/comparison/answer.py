@@ -84,7 +84,8 @@ def _answer(gain: pd.Series, means: pd.DataFrame, level: float, tiny: bool) -> A
     linear = alike[alike["architecture"].str.startswith(BASELINE)].set_index("architecture")
     nothing = _says_nothing(arm, base, best, sign, linear, tiny)
     fitted = linear.drop(f"{BASELINE}majority", errors="ignore")
-    first = fitted.loc[(sign * fitted["mean"]).idxmax()] if len(fitted) else {"mean": -sign * float("inf")}
+    ahead = fitted[sign * fitted["mean"] > best]
+    first = (sign * ahead["mean"]).idxmax() if len(ahead) else None
     verdict = gain["verdict"] if gain["verdict"] != "no gain" or gain["high"] >= 0 else "loss"
     verdict = "says nothing" if nothing else {"shown": "pays", "open": "undecided"}.get(verdict, verdict)
     chosen = arm if verdict == "pays" else base
@@ -96,8 +97,8 @@ def _answer(gain: pd.Series, means: pd.DataFrame, level: float, tiny: bool) -> A
         reason=gain["reason"] if verdict == "undecided" else "",
         more_seeds=verdict == "undecided" and gain["reason"] not in REMEDIES,
         model=chosen["runs"][int(validations.argmax())],
-        linear=f"A linear model on {first.name.removeprefix(BASELINE)} has {number(first, 'mean')}: try it first."
-        if sign * first["mean"] > best else "",
+        linear="" if first is None else
+        f"A linear model on {first.removeprefix(BASELINE)} has {number(ahead.loc[first], 'mean')}: try it first.",
         seeds=int(gain["n"]), level=level, gain=float(gain["value"]),
         **{end: None if pd.isna(gain[end]) else float(gain[end]) for end in ("low", "high")},
     )  # fmt: skip
