@@ -12,42 +12,27 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import BertConfig, BertForMaskedLM, Mamba2Config, ModernBertConfig, ModernBertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, ModernBertConfig, ModernBertForMaskedLM
 
 from hf_longseq import models
 from hf_longseq.models.configuration_adapter import AdapterConfig
 from hf_longseq.models.modeling_adapter import AdapterForMaskedLM
-from layer_speed import estimate_bytes
+from layer_speed import VOCABULARY, estimate_bytes, mamba2_config
 from side_by_side import Settings, check_names
 
 LENGTHS = (128, 512, 2048, 8192, 32768, 65536, 131072, 1048576)
 NAMES = ("bert", "modernbert", "mamba2", "transformer", "s4", "dlr", "cnn")
 POSITIONS = 8192
 """Positions in a batch, over all of its sequences; a longer sequence is a batch of its own."""
-VOCABULARY, HEADS, MASKED = 256, 4, 0.15
+HEADS, MASKED = 4, 0.15
 OURS = {
     "transformer": (models.LongTransformerForMaskedLM, models.LongTransformerConfig, {"num_attention_heads": HEADS}),
     "s4": (models.S4ForMaskedLM, models.S4Config, {}),
     "dlr": (models.DLRForMaskedLM, models.DLRConfig, {}),
     "cnn": (models.CNNForMaskedLM, models.CNNConfig, {}),
 }
-GIB_PER_LAYER_OF_A_MILLION = {"s4": 6.0, "dlr": 6.0, "cnn": 6.0}
-"""Memory of a training step, for 2**20 positions of 128 channels."""
-
-
-def mamba2_config(hidden_size: int, layers: int, state_size: int) -> Mamba2Config:
-    """A Mamba-2 of the same width, depth and state as the S4 it is compared with."""
-    return Mamba2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=hidden_size,
-        num_hidden_layers=layers,
-        state_size=state_size,
-        expand=2,
-        head_dim=16,
-        num_heads=hidden_size // 8,
-        n_groups=1,
-        chunk_size=64,
-    )
+GIB_PER_LAYER = 6.0
+"""Memory of a training step of `s4`, `dlr` or `cnn`, for 2**20 positions of 128 channels."""
 
 
 def build_model(
@@ -133,8 +118,8 @@ def _bytes(name: str, batch: int, length: int, settings: Settings) -> int:
     if name == "mamba2":
         one = estimate_bytes(name, batch, length, settings.hidden_size, **settings.states)
         return 2 * settings.layers * one
-    gib = GIB_PER_LAYER_OF_A_MILLION.get(name, 0) * settings.layers * settings.hidden_size / 128
-    return int(gib * 2**30 * batch * length / 2**20)
+    gib = GIB_PER_LAYER * settings.layers * settings.hidden_size / 128
+    return int(gib * 2**30 * batch * length / 2**20) if name in ("s4", "dlr", "cnn") else 0
 
 
 def draw(rows: list[dict], path: str) -> None:
@@ -151,9 +136,14 @@ def draw(rows: list[dict], path: str) -> None:
         for axis, what in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
             for name in NAMES:
                 points = [row for row in rows if (row["what"], row["op"]) == (what, name) and not row["skipped"]]
+                if not points:
+                    continue
                 lengths = [row["length"] for row in points]
                 costs = [1e6 * row["seconds"] / row["batch"] / row["length"] for row in points]
                 axis.loglog(lengths, costs, marker="o", ms=4, label=name, linestyle="-" if name in OURS else "--")
+            for ticks in (axis.xaxis, axis.yaxis):  # the style reads no powers of ten
+                ticks.set_major_formatter("{x:,.0f}")
+                ticks.set_minor_formatter("")
             axis.set_title(what)
             axis.set_xlabel("length, positions")
         figure.axes[0].set_ylabel("microseconds per position")

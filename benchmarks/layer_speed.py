@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import torch
 import torch.nn.functional as F
 from torch import nn
+from transformers import PreTrainedConfig
 
 from hf_longseq.models import LRUConfig, MegaConfig, S5Config
 from hf_longseq.models.modeling_dlr import DLRMixer
@@ -31,6 +32,9 @@ RIVALS = {
     "s5": (S5Mixer, S5Config, {"state_size": 256, "num_blocks": 16}),
     "mega": (MegaMixer, MegaConfig, {"chunk_size": 128}),
 }
+
+
+VOCABULARY = 256
 
 
 class PlainLayer(nn.Module):
@@ -81,24 +85,31 @@ class Attention(nn.Module):
         return self.output(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
+def mamba2_config(hidden_size: int, layers: int, state_size: int) -> PreTrainedConfig:
+    """A Mamba-2 of the same width, depth and state as the S4 it is compared with."""
+    from transformers import Mamba2Config
+
+    return Mamba2Config(
+        vocab_size=VOCABULARY,
+        hidden_size=hidden_size,
+        num_hidden_layers=layers,
+        state_size=state_size,
+        expand=2,
+        head_dim=16,
+        num_heads=hidden_size // 8,
+        n_groups=1,
+        chunk_size=64,
+    )
+
+
 class Mamba2(nn.Module):
     """transformers' own Mamba-2 mixer, in whatever form the machine can run."""
 
     def __init__(self, hidden_size: int, state_size: int):
         super().__init__()
-        from transformers import Mamba2Config
         from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
-        config = Mamba2Config(
-            hidden_size=hidden_size,
-            state_size=state_size,
-            expand=2,
-            head_dim=16,
-            num_heads=hidden_size // 8,
-            n_groups=1,
-            chunk_size=64,
-        )
-        self.mixer = Mamba2Mixer(config, 0)
+        self.mixer = Mamba2Mixer(mamba2_config(hidden_size, 1, state_size), 0)
 
     def forward(self, u_BLH: torch.Tensor) -> torch.Tensor:
         return self.mixer(u_BLH)

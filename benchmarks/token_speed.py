@@ -11,7 +11,6 @@ from functools import partial
 import torch
 from torch import nn
 
-from encoder_speed import VOCABULARY, mamba2_config
 from hf_longseq.models import (
     DLRConfig,
     DLRForCausalLM,
@@ -20,7 +19,7 @@ from hf_longseq.models import (
     S4Config,
     S4ForCausalLM,
 )
-from layer_speed import estimate_bytes
+from layer_speed import VOCABULARY, estimate_bytes, mamba2_config
 from side_by_side import Settings, check_names, seconds
 
 LENGTHS = (1000, 4000, 16000, 60000)

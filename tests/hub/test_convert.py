@@ -170,6 +170,8 @@ def test_names_that_compilation_and_data_parallelism_wrapped(wrapper):
     inner = {name.replace("model.", f"model.{wrapper}", 1): x for name, x in weights.items()}  # the backbone alone
     for wrapped in (inner, {wrapper + name: x for name, x in weights.items()}):
         assert convert(wrapped)[0].state_dict().keys() == convert(weights)[0].state_dict().keys()
+    with pytest.raises(HfLongSeqError, match="twice"):
+        convert({**weights, **{wrapper + name: x for name, x in weights.items()}})
 
 
 def test_the_norm_of_a_transposed_layout():

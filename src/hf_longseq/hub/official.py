@@ -164,8 +164,11 @@ class Official:
 
 def take_apart(tensors: Tensors) -> Official:
     """Sort the tensors of a checkpoint, and give those of its layers our names."""
-    tensors = {WRAPPERS.sub("", re.sub(r"^(param|buffer)\.", "", name)): x for name, x in tensors.items()}
-    tensors = {name: x for name, x in tensors.items() if not IGNORED.search(name)}
+    bare = {name: WRAPPERS.sub("", re.sub(r"^(param|buffer)\.", "", name)) for name in tensors}
+    bare = {name: one for name, one in bare.items() if not IGNORED.search(one)}
+    if len(set(bare.values())) < len(bare):
+        raise HfLongSeqError("the checkpoint holds tensors twice, bare and wrapped: keep one of each.")
+    tensors = {one: tensors[name] for name, one in bare.items()}
     found = {match["backbone"] for name in tensors if (match := LAYER.match(name))}
     if len(found) != 1:
         shown = ", ".join(list(tensors)[:3]) or "nothing"

@@ -58,16 +58,6 @@ class LongTransformerPreTrainedModel(LongSeqPreTrainedModel):
                 maps = (module.q_proj, module.k_proj, module.v_proj, module.o_proj)
                 mimetic_attention_(*maps, num_heads=self.config.num_attention_heads)
 
-    def create_masks_for_generate(
-        self, config, inputs_embeds, attention_mask, past_key_values, position_ids=None, **kwargs
-    ) -> torch.Tensor | None:
-        """The mask of one new position behind a cache of fixed size; a prompt is read as without one."""
-        if inputs_embeds.shape[1] > 1:
-            return attention_mask
-        if config.attention_window is not None or config.attention_bias is not None:
-            return self.model.dense_mask(inputs_embeds, attention_mask, past_key_values)
-        return create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=position_ids)
-
 
 class LongTransformerModel(LongTransformerPreTrainedModel, LongSeqModel):
     """Trunk with attention."""
