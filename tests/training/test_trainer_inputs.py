@@ -1,8 +1,9 @@
 """Both trainers take what transformers' `Trainer` takes: model_init, adapters of peft, streams, several labels."""
 
+import pandas as pd
 import pytest
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict, IterableDataset
 from transformers import AutoModelForSequenceClassification, TrainingArguments
 
 from hf_longseq import LongSeqTrainer, S4Config, SPTConfig, SPTTrainer
@@ -63,24 +64,105 @@ def test_a_stream_is_read_with_its_spec(tmp_path):
     assert trainer.state.global_step == 2
 
 
-def test_several_labels_at_once_are_found_in_the_rows(tmp_path):
-    data = rows(labels=[[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]] * 6)
+@pytest.mark.parametrize("kind", [int, float])
+def test_several_labels_at_once_are_found_in_the_rows(tmp_path, kind):
+    data = rows(labels=[[kind(one) for one in cell] for cell in ([1, 0, 1], [0, 0, 1])] * 6)
     trainer = LongSeqTrainer(CONFIG, TrainingArguments(**options(tmp_path)), train_dataset=data, eval_dataset=data)
     assert trainer.model.config.problem_type == "multi_label_classification" and trainer.model.config.num_labels == 3
     trainer.train()
     assert "eval_f1" in trainer.evaluate()
 
 
+@pytest.mark.parametrize("trainer_class", [LongSeqTrainer, SPTTrainer])
+def test_adapters_are_put_around_the_model_that_a_trainer_makes(tmp_path, trainer_class):
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(r=2, target_modules=["output_projection"])
+    arguments = trainer_class.arguments_class(**options(tmp_path))
+    trainer = trainer_class(CONFIG, arguments, train_dataset=rows(), eval_dataset=rows(), peft_config=settings)
+    frozen = {name: one.clone() for name, one in trainer.model.named_parameters() if not one.requires_grad}
+    trainer.train()
+    now = dict(trainer.model.named_parameters())
+    assert frozen and all(torch.equal(now[name], one) for name, one in frozen.items())
+    assert "eval_loss" in trainer.evaluate()
+    with pytest.raises(HfLongSeqError, match="peft_config does not fit the model: .*nothing"):
+        wrong = peft.LoraConfig(target_modules=["nothing"])
+        trainer_class(CONFIG, arguments, train_dataset=rows(), peft_config=wrong)
+
+
+def test_a_search_gives_its_trial_to_model_init(tmp_path):
+    seen = []
+    arguments = TrainingArguments(**options(tmp_path))
+    LongSeqTrainer(args=arguments, model_init=lambda trial: seen.append(trial) or CONFIG, train_dataset=rows())
+    assert seen == [None, None]
+
+
+def test_a_stream_with_a_spec_is_never_read_ahead(tmp_path):
+    read = []
+
+    def endless():
+        while True:
+            read.append(1)
+            yield {"input_ids": [1, 2, 3, 4], "labels": len(read) % 2}
+
+    for kind in (LongSeqTrainer, SPTTrainer):
+        del read[:]
+        stream = IterableDataset.from_generator(endless)
+        kind(CONFIG, kind.arguments_class(**options(tmp_path)), train_dataset=stream, spec=SPEC).train()
+        assert len(read) <= 16  # two steps of four rows, and what a loader fetches ahead
+
+
 @pytest.mark.parametrize(
-    "data, message",
+    "data",
     [
-        (Dataset.from_dict({"text": ["one", None], "label": [0, 1]}), r"'text' holds an empty cell \(None\)"),
-        (Dataset.from_dict({"input_ids": [], "labels": []}), "has no rows"),
-        (rows().to_iterable_dataset(), "is a stream"),
+        pd.DataFrame({"text": ["one", "two"], "label": [0, 1]}),
+        [{"text": "one", "label": 0}, {"text": "two", "label": 1}],
     ],
-    ids=["none", "empty", "stream"],
+    ids=["frame", "list"],
 )
+def test_objects_of_python_are_rows(tmp_path, data):
+    LongSeqTrainer(CONFIG, TrainingArguments(**options(tmp_path)), train_dataset=data).train()
+
+
+TEXTS = Dataset.from_dict({"text": ["one", "two"], "label": [0, 1]})
+VALUES = TaskSpec("v", "values", 8, num_channels=1, labels=("a", "b"))
+MISTAKES = {
+    "None": (Dataset.from_dict({"text": ["one", None], "label": [0, 1]}), r"'text' holds an empty cell \(None\)"),
+    "numbers": (Dataset.from_dict({"text": [1, 2], "label": [0, 1]}), "'text' holds 1 in the place of a text"),
+    "no rows": (Dataset.from_dict({"input_ids": [], "labels": []}), "has no rows"),
+    "empty list": ([], "has no rows"),
+    "stream": (rows().to_iterable_dataset(), "is a stream"),
+    "generator": (IterableDataset.from_generator(lambda: iter([{"text": "one"}])), "is a stream"),
+    "None of ids": (Dataset.from_dict({"input_ids": [[1, 2], None], "labels": [0, 1]}), "input_ids is empty in row 2"),
+    "words as ids": (Dataset.from_dict({"input_ids": [["a"], ["b"]], "labels": [0, 1]}), r"'input_ids' holds \['a'\]"),
+    "None of labels": (Dataset.from_dict({"text": ["one", "two"], "label": [0, None]}), "labels is empty in row 2"),
+    "names": (rows(labels=[["x", "y"], ["y"]] * 6), r"labels holds \['x', 'y'\]: give whole numbers"),
+    "path": ("rows.csv", "The data set is 'rows.csv': open it by load_task"),
+    "splits": (DatasetDict({"train": TEXTS}), "train_dataset is a mapping of train: give one split"),
+    "columns": (Dataset.from_dict({"body": ["one"]}), "The data set has columns body: a row needs"),
+}
+
+
+@pytest.mark.parametrize("data, message", MISTAKES.values(), ids=MISTAKES)
 def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path, data, message):
     with pytest.raises(HfLongSeqError, match=message) as caught:
         LongSeqTrainer(CONFIG, TrainingArguments(**options(tmp_path)), train_dataset=data)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"args": "runs/x"}, "args is str: LongSeqTrainer takes TrainingArguments"),
+        ({"spec": {"modality": "tokens"}}, "spec is dict: LongSeqTrainer takes TaskSpec"),
+        ({"spec": VALUES}, "column 'text' holds texts, and LongSeqFeatureExtractor reads none"),
+        (
+            {"eval_dataset": TEXTS.remove_columns("label")},
+            "eval_dataset has columns input_ids, and no labels",
+        ),
+    ],
+    ids=["args", "spec", "spec of values", "no labels"],
+)
+def test_other_arguments_are_said_in_one_sentence(tmp_path, given, message):
+    usual = {"args": TrainingArguments(**options(tmp_path)), "train_dataset": TEXTS}
+    with pytest.raises(HfLongSeqError, match=message):
+        LongSeqTrainer(CONFIG, **usual | given)

@@ -6,6 +6,7 @@ A row holds `input_ids`, `input_values`, or `text`, which a tokenizer (by defaul
 `input_ids`. Its class or number stands in `labels` or `label`.
 """
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
+from hf_longseq.data.own_sources import rows_of
 from hf_longseq.data.processors import byte_tokenizer, cut_length, task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
 TEXT_COLUMNS = ("text", "sentence")
 
 
+def opened(dataset: Any) -> Any:
+    """A split, or named splits: a `Dataset` or a stream as it is, other objects as `rows_of` reads them."""
+    from datasets import Dataset, IterableDataset
+
+    if dataset is None or isinstance(dataset, Dataset | IterableDataset):
+        return dataset
+    if isinstance(dataset, str | os.PathLike):
+        raise HfLongSeqError(f"The data set is {str(dataset)!r}: open it by load_task('own-data', data=...).")
+    return {name: opened(split) for name, split in dataset.items()} if isinstance(dataset, dict) else rows_of(dataset)
+
+
 def model_rows(
     dataset: "Dataset | IterableDataset | list[dict] | dict | None",
     processing_class: Any = None,
@@ -33,13 +46,13 @@ def model_rows(
 
     Without a tokenizer as `processing_class`, texts are read as bytes. A stream has to be `described` by a spec.
     """
-    from datasets import Dataset, IterableDataset
+    from datasets import IterableDataset
 
-    if dataset is None:
+    rows = opened(dataset)
+    if rows is None:
         return None
-    if isinstance(dataset, dict):
-        return {name: model_rows(split, processing_class, described) for name, split in dataset.items()}
-    rows = Dataset.from_list(dataset) if isinstance(dataset, list) else dataset
+    if isinstance(rows, dict):
+        return {name: model_rows(split, processing_class, described) for name, split in rows.items()}
     streams = isinstance(rows, IterableDataset)
     if streams and not described:
         raise HfLongSeqError(
@@ -56,8 +69,13 @@ def model_rows(
     text = next((name for name in TEXT_COLUMNS if name in names), None)
     if text is None:
         raise HfLongSeqError(
-            f"train_dataset has columns {', '.join(names)}: a row needs input_ids, input_values or text; pictures, "
+            f"The data set has columns {', '.join(names)}: a row needs input_ids, input_values or text; pictures, "
             "sounds and tables are read by load_task('own-data', data=...)."
+        )
+    if processing_class is not None and not isinstance(processing_class, PreTrainedTokenizerBase):
+        raise HfLongSeqError(
+            f"column {text!r} holds texts, and {type(processing_class).__name__} reads none: give a tokenizer as "
+            "processing_class, or the spec of texts."
         )
     options = {"tokenizer": processing_class or byte_tokenizer(), "column": text}
     shown = {} if streams else {"desc": "Tokenizing"}
@@ -66,8 +84,10 @@ def model_rows(
 
 def _tokenize(batch: dict[str, list], tokenizer: Any, column: str) -> dict[str, list]:
     cut = cut_length(tokenizer)
-    if None in batch[column]:
-        raise HfLongSeqError(f"column {column!r} holds an empty cell (None) in the place of a text: remove its row.")
+    for cell in batch[column]:
+        if not isinstance(cell, str | list):
+            held = "an empty cell (None)" if cell is None else repr(cell)
+            raise HfLongSeqError(f"column {column!r} holds {held} in the place of a text: remove or mend its row.")
     return {"input_ids": tokenizer(batch[column], truncation=cut is not None, max_length=cut)["input_ids"]}
 
 
@@ -75,8 +95,8 @@ def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:
     """What turns raw inputs into rows: that of the task; without a task, bytes for texts and nothing for others."""
     if spec is not None:
         return task_processor(spec)
-    first = next(iter(dataset.values() if isinstance(dataset, dict) else [dataset]))
-    names = first[0] if isinstance(first, list) else first.column_names
+    first = next(iter(dataset.values()), None) if isinstance(dataset, dict) else dataset
+    names = getattr(first, "column_names", None) or ()
     return byte_tokenizer() if set(TEXT_COLUMNS) & set(names) and "input_ids" not in names else None
 
 
@@ -107,6 +127,12 @@ def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:
 
 
 def _highest(rows: "Dataset", names: list[str]) -> int:
+    for name in names:
+        kind = getattr(rows.features[name], "feature", None)
+        if not str(getattr(kind, "dtype", kind)).lstrip("u").startswith(("int", "bool")):
+            raise HfLongSeqError(
+                f"column {name!r} holds {rows[0][name]!r}: give a list of whole numbers in every row."
+            )
     tables = rows.select_columns(names).with_format("arrow").iter(batch_size=1000)
     return max(pc.max(pc.list_flatten(table.column(name))).as_py() or 0 for table in tables for name in names)
 
@@ -124,12 +150,15 @@ def _describe_values(rows: "Dataset") -> TaskSpec:
 
 
 def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
-    """Raise if a data set states the numbers of classes, and gives one of the model's classes another number."""
+    """Raise if a data set has no labels, or gives one of the model's classes another number."""
     from datasets import ClassLabel
 
     known = config.label2id or {}
     for name, dataset in datasets.items():
         splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
+        for columns in [rows.column_names for rows in splits if rows is not None]:
+            if columns and "labels" not in columns:
+                raise HfLongSeqError(f"{name} has columns {', '.join(columns)}, and no labels to score: add labels.")
         features = [getattr(rows, "features", None) or {} for rows in splits]
         for feature in (found["labels"] for found in features if "labels" in found):
             stated = getattr(feature, "feature", feature)
@@ -146,25 +175,32 @@ def _describe_labels(rows: "Dataset") -> dict[str, Any]:
 
     if "labels" not in rows.column_names:
         raise HfLongSeqError(
-            f"train_dataset has columns {', '.join(rows.column_names)}: name the column of classes or numbers labels "
+            f"The data set has columns {', '.join(rows.column_names)}: name the column of classes or numbers labels "
             "or label, or pretrain with SPTTrainer, which needs none."
         )
     feature = rows.features["labels"]
+    within = getattr(feature, "feature", None)
     if isinstance(feature, ClassLabel):
         return {"labels": tuple(feature.names)}
-    within = getattr(feature, "feature", None)  # of a list: a label for every position
-    if isinstance(within, ClassLabel) or str(getattr(within, "dtype", "")).startswith("int"):
+    whole = isinstance(within, ClassLabel) or str(getattr(within, "dtype", "")).startswith("int")
+    first = rows.select([0])
+    if whole and len(first["labels"][0]) == sequence_lengths(first)[0]:  # a label for every position
         names = getattr(within, "names", None) or map(str, range(max(_highest(rows, ["labels"]) + 1, 2)))
         return {"labels": tuple(names), "per_position": True, "metric": "token_f1"}
-    labels = np.asarray(rows["labels"][:])
+    cells = rows.with_format(None)["labels"][:]
+    if None in cells:
+        raise HfLongSeqError(f"labels is empty in row {cells.index(None) + 1}: remove the row, or pretrain on it.")
+    uneven = within is not None and len(set(map(len, cells))) > 1
+    labels = np.array(None) if uneven else np.asarray(cells)
     if labels.dtype.kind in "iub" and labels.ndim == 1:
         return {"labels": tuple(str(index) for index in range(max(int(labels.max()) + 1, 2)))}
-    if labels.dtype.kind == "f" and labels.ndim == 2 and np.isin(labels, (0, 1)).all():
+    if labels.dtype.kind in "iuf" and labels.ndim == 2 and np.isin(labels, (0, 1)).all():
         several = {"problem_type": "multi_label_classification", "metric": "f1"}
         return {"labels": tuple(str(index) for index in range(labels.shape[1])), **several}
     if labels.dtype.kind == "f" and labels.ndim in (1, 2):
         return {"problem_type": "regression", "metric": "rmse"}
     raise HfLongSeqError(
         f"labels holds {rows[0]['labels']!r}: give whole numbers from 0 for classes, a list of them for classes of "
-        "positions, or decimal numbers to predict; dataset.class_encode_column('labels') numbers words."
+        "positions, 0 or 1 for each of several labels, or decimal numbers to predict; "
+        "dataset.class_encode_column('labels') numbers words."
     )

@@ -38,6 +38,7 @@ from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import environment
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
+from hf_longseq.training.trainer_card import metrics_without_prefix
 from hf_longseq.training.transfer import local_checkpoint
 
 if TYPE_CHECKING:
@@ -455,9 +456,3 @@ def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:
         if entry["step"] == (trainer.state.best_global_step or 0) and "eval_loss" in entry:
             return metrics_without_prefix(entry, "eval")
     return {}
-
-
-def metrics_without_prefix(metrics: dict[str, Any], prefix: str) -> dict[str, float]:
-    timing = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
-    named = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items() if key.startswith(f"{prefix}_")}
-    return {key: value for key, value in named.items() if key not in timing}

@@ -21,6 +21,7 @@ from torch.utils.data import Dataset, Sampler
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from hf_longseq.data.collators import IGNORE
+from hf_longseq.errors import HfLongSeqError
 
 if TYPE_CHECKING:
     import datasets
@@ -125,5 +126,10 @@ def sequence_lengths(dataset: "datasets.Dataset") -> list[int]:
         columns = [table.column(name).combine_chunks() for name in names]
         # arrays with channels are stored under a type of their own
         lists = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in columns]
-        lengths += map(max, zip(*(pc.list_value_length(column).to_pylist() for column in lists), strict=True))
+        counts = [pc.list_value_length(column).to_pylist() for column in lists]
+        for name, found in zip(names, counts, strict=True):
+            if None in found:
+                row = len(lengths) + found.index(None) + 1
+                raise HfLongSeqError(f"{name} is empty in row {row}: remove the row.")
+        lengths += map(max, zip(*counts, strict=True))
     return lengths

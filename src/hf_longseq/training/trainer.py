@@ -19,17 +19,18 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Sampler
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalPrediction, PredictionOutput
+from transformers.trainer_utils import EvalPrediction, PredictionOutput, number_of_arguments
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback, in_direction
 from hf_longseq.data.processors import task_processor
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
@@ -37,7 +38,7 @@ from hf_longseq.training.assemble import assemble, pretrains
 from hf_longseq.training.callbacks import DropoutOfItsOwn
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
 from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, TokenMetrics, first_output
-from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows
+from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows, opened
 from hf_longseq.training.sampling import (
     FilledDataset,
     FilledSampler,
@@ -45,6 +46,7 @@ from hf_longseq.training.sampling import (
     LengthGroupedOrder,
     sequence_lengths,
 )
+from hf_longseq.training.trainer_card import start_of, trainer_card
 
 
 class LongSeqTrainer(Trainer):
@@ -61,6 +63,7 @@ class LongSeqTrainer(Trainer):
         processing_class: The tokenizer of texts (default: bytes); saved with the model.
         spec: What `load_task` says of the rows; None finds it out from them.
         init_from: A pretrained checkpoint for the trunk of a `model` that is a name or a configuration.
+        peft_config: Adapters to put around the model, as `peft.LoraConfig(...)`.
         **kwargs: As for `Trainer`: `callbacks`, `compute_metrics`, `optimizers`, ...
 
     Example:
@@ -89,17 +92,26 @@ class LongSeqTrainer(Trainer):
         *,
         spec: TaskSpec | None = None,
         init_from: str | os.PathLike | None = None,
+        peft_config=None,
         **kwargs,
     ):
+        for name, value, kind in (("args", args, self.arguments_class), ("spec", spec, TaskSpec)):
+            if not isinstance(value, kind | None):
+                raise HfLongSeqError(f"{name} is {type(value).__name__}: {type(self).__name__} takes {kind.__name__}.")
         args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
         if isinstance(args, FinetuneConfig):
             args.share_batch()
             args.device  # noqa: B018  settings of a recipe have set up none
         self._read_rows, self.transfer, self.processor = None, None, processing_class
+        self._described = None
         self.eval_data_collator = metrics = None
         build = kwargs.get("model_init")
-        model = build() if model is None and build and data_collator is None else model
+        model = _made(build) if model is None and build and data_collator is None else model
+        given = model
         if data_collator is None and model is not None and (train_dataset is not None or eval_dataset is not None):
+            train_dataset, eval_dataset = opened(train_dataset), opened(eval_dataset)
+            if isinstance(train_dataset, dict):
+                raise HfLongSeqError(f"train_dataset is a mapping of {', '.join(train_dataset)}: give one split.")
             own = processing_class or default_processor(eval_dataset if train_dataset is None else train_dataset, spec)
             self._read_rows = functools.partial(model_rows, processing_class=own, described=spec is not None)
             train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
@@ -108,6 +120,7 @@ class LongSeqTrainer(Trainer):
             parts = assemble(model, args, rows, spec, init_from=init_from, trains=train_dataset is not None)
             model, data_collator = parts.model, parts.collator
             self.transfer, self.eval_data_collator = parts.transfer, parts.eval_collator
+            self._described = parts.spec, start_of(given, init_from, parts.transfer is not None)
             if processing_class is None:  # beside a model that continues texts, one that does not close them
                 self.processor = task_processor(spec, not model.can_generate(), model.config) if stated else own
             if not pretrains(args):
@@ -117,12 +130,15 @@ class LongSeqTrainer(Trainer):
                 metrics, args.batch_eval_metrics = parts.metrics, True
                 kwargs |= {"compute_metrics": metrics, "preprocess_logits_for_metrics": metrics.reduce}
             if build:
-                kwargs["model_init"] = lambda: assemble(build(), args, rows, spec).model
+                kwargs["model_init"] = lambda trial: _with_adapters(
+                    assemble(_made(build, trial), args, rows, spec).model, peft_config
+                )
         if model is not None and not isinstance(model, torch.nn.Module):
             raise HfLongSeqError(
                 f"model is {type(model).__name__}, and rows say which head it gets: give train_dataset or eval_dataset"
                 " without a data_collator, or a model."
             )
+        model = _with_adapters(model, peft_config)
         args.data_seed = args.seed if args.data_seed is None else args.data_seed
         # The Trainer switches it off for training.
         self.use_cache = getattr(getattr(model, "config", None), "use_cache", None)
@@ -292,8 +308,6 @@ class LongSeqTrainer(Trainer):
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
-                # A pickle, which nothing here opens.
-                (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
                 checkpoints.seal(folder)
         except Exception:
             shutil.rmtree(folder, ignore_errors=True)  # the disk may be full
@@ -307,8 +321,26 @@ class LongSeqTrainer(Trainer):
     def _save(self, output_dir: str | None = None, state_dict=None) -> None:
         # As `processing_class`, which the Trainer saves, it would also write its token ids over those of the rows.
         super()._save(output_dir, state_dict)
+        Path(output_dir or self.args.output_dir, TRAINING_ARGS_NAME).unlink(missing_ok=True)  # a pickle
         if self.processor is not None:
             self.processor.save_pretrained(output_dir or self.args.output_dir)
+
+    def create_model_card(
+        self, language=None, license=None, tags=None, model_name=None, finetuned_from=None, tasks=None,
+        dataset_tags=None, dataset=None, dataset_args=None,
+    ) -> None:  # fmt: skip
+        """Write `README.md` into the output folder, as `push_to_hub` does: what the model is, how to open it, what it
+        started from, data, settings and scores.
+
+        Arguments are those of transformers, which writes the card of adapters, and of models with a `data_collator`.
+        """
+        stated = {"language": language, "license": license, "tags": tags, "model_name": model_name}
+        if self._described is None or hasattr(self.model, "get_base_model"):
+            more = {"finetuned_from": finetuned_from, "tasks": tasks, "dataset_tags": dataset_tags}
+            return super().create_model_card(**stated, **more, dataset=dataset, dataset_args=dataset_args)
+        if self.is_world_process_zero():
+            stated |= {"base_model": finetuned_from, "pipeline_tag": tasks, "datasets": dataset_tags or dataset}
+            trainer_card(self, *self._described, stated).save(Path(self.args.output_dir) / "README.md")
 
     def predict(self, *args, **kwargs) -> PredictionOutput:
         """As in transformers: `predictions` of a classifier are its logits, (B, K) or (B, L, K), whether the rows have
@@ -367,12 +399,19 @@ class SPTTrainer(LongSeqTrainer):
 
     arguments_class = SPTConfig
 
-    def __init__(self, model=None, args: SPTConfig | None = None, *positional, **kwargs):
-        if args is not None and not isinstance(args, SPTConfig):
-            raise HfLongSeqError(
-                f"args is {type(args).__name__}: give an SPTConfig, which has the same fields and more."
-            )
-        super().__init__(model, args, *positional, **kwargs)
+
+def _made(build: Callable, trial=None) -> Any:
+    """The model of a `model_init`, which may take the trial of a search."""
+    return build(trial) if number_of_arguments(build) else build()
+
+
+def _with_adapters(model: torch.nn.Module | None, peft_config) -> torch.nn.Module | None:
+    if model is None or peft_config is None:
+        return model
+    from peft import get_peft_model
+
+    with explained("peft_config does not fit the model", ValueError, AttributeError, TypeError):
+        return get_peft_model(model, peft_config)
 
 
 def _scores_of_logits(
