@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ from datasets import Audio, ClassLabel, Dataset, DatasetDict, Features, Value
 from hf_longseq.data import byte_text, own_sources
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, DataCollatorWithLongPadding
 from hf_longseq.data.task import load_task
+from hf_longseq.errors import HfLongSeqError
 
 RNG = np.random.default_rng(0)
 
@@ -446,10 +448,119 @@ def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):
         load(tmp_path / "pics", tmp_path)
 
 
-def test_a_csv_with_semicolons_is_named(tmp_path):
-    (tmp_path / "german.csv").write_text("text;label\n" + "\n".join(f"t{i};{i % 2}" for i in range(20)))
-    with pytest.raises(ValueError, match=r"german\.csv separates its columns by semicolons: save it with commas"):
-        load(tmp_path / "german.csv", tmp_path)
+TEXTS = [{"text": f"text {i}", "label": "ab"[i % 2]} for i in range(20)]
+MISTAKES = {
+    "types": ([{**row, "label": i % 2 if i else "one"} for i, row in enumerate(TEXTS)], {}, None),
+    "a mapping as label": ([{**row, "label": {"a": 1}} for row in TEXTS], {}, "row 1, has label .* give a class"),
+    "a list in a label": ([{**row, "label": [["a"]]} for row in TEXTS], {"per_position": False}, "row 1, has label"),
+    "empty lists": ([{**row, "label": []} for row in TEXTS], {}, "No row of rows.jsonl has a label in its list"),
+    "a class a row": (
+        [{**row, "label": f"c{i}"} for i, row in enumerate(TEXTS)],
+        {},
+        "has a class of its own, such as",
+    ),
+    "words to predict": (TEXTS, {"problem_type": "regression"}, "row 1, has label 'a' .*: give a number"),
+    "a large label": ([{**row, "label": 1e300} for row in TEXTS], {}, "row 1, has label 1e\\+300: give a finite"),
+    "ragged": ([{"x": [[1.0, 2.0], [3.0]], "y": i % 2} for i in range(9)], {}, "'x', is not a sequence of numbers"),
+    "a large value": ([{"x": [1e300, 2.0], "y": i % 2} for i in range(9)], {}, "'x', holds 1e\\+300, beyond 1e\\+150"),
+    "a number a row": ([{"x": i / 2, "y": i % 2} for i in range(9)], {}, "holds 0.0 .float. as one input: give"),
+    "None among ids": (
+        [{"input_ids": [1, None], "y": i % 2} for i in range(9)],
+        {},
+        r"holds .1, None. .list. as one",
+    ),
+    "nested ids": ([{"input_ids": [[1, 2]], "y": i % 2} for i in range(9)], {}, "is no list of token ids from 0"),
+    "twice": (TEXTS, {"label_column": "text"}, "column 'text' of rows.jsonl is named for two things"),
+    "one document": (TEXTS, {"second_input_column": "text"}, "column 'text' of rows.jsonl is named for two things"),
+    "mask ratio": (TEXTS, {"mask_ratio": 2.0}, "data.mask_ratio is 2.0"),
+    "no name": ("", {}, "data is an empty name"),
+}
+
+
+@pytest.mark.parametrize("data, options, message", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_in_rows_is_named(tmp_path, data, options, message):
+    if data:
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data))
+        data = tmp_path / "rows.jsonl"
+    if message is None:
+        assert load(data, tmp_path, **options)[1].labels == ("0", "1", "one")
+        return
+    with pytest.raises(HfLongSeqError, match=message) as caught:
+        load(data, tmp_path, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cell", ["[{0}.5, 2, -3e1]", "[{0} 2 3]", "[[{0}, 1], [2, 3]]", "{0} 2.5 3"])
+def test_numbers_as_text_are_numbers(tmp_path, cell):
+    name = "x" if cell.startswith("[") else "input_values"
+    rows = [{name: cell.format(i), "label": i % 2} for i in range(20)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    splits, spec = load(tmp_path / "rows.jsonl", tmp_path)
+    assert spec.modality == ("tokens" if cell == "[{0} 2 3]" else "values")
+    assert len(splits["train"][0]["input_ids" if spec.modality == "tokens" else "input_values"]) == 3 - ("[[" in cell)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_labels_of_pictures_stand_in_a_metadata_file(tmp_path, kind):
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "pics [1]"
+    (folder / "all").mkdir(parents=True)
+    for i in range(20):
+        image.fromarray(RNG.integers(0, 255, (4, 4), dtype=np.uint8)).save(folder / "all" / f"{i}_test.png")
+    table = pd.DataFrame({"file_name": [f"all/{i}_test.png" for i in range(20)], "label": ["a", "b"] * 10})
+    write = {"csv": table.to_csv, "parquet": table.to_parquet}.get(kind)
+    if write:
+        write(folder / f"metadata.{kind}", index=False)
+    else:
+        table.to_json(folder / "metadata.jsonl", orient="records", lines=True)
+    splits, spec = load(folder, tmp_path)
+    assert spec.labels == ("a", "b") and spec.image_shape == (4, 4) and sum(map(len, splits.values())) == 20
+    (folder / "all" / "3_test.png").unlink()
+    with pytest.raises(HfLongSeqError, match=r"3_test\.png .pics .1., row 4. .*there is no file"):
+        load(folder, tmp_path)
+
+
+def test_labels_of_sounds_stand_in_a_metadata_file(tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    for split, count in (("train", 12), ("test", 4)):
+        (tmp_path / "clips" / split).mkdir(parents=True)
+        for i in range(count):
+            soundfile.write(tmp_path / "clips" / split / f"{i}.wav", RNG.normal(0, 0.1, 80 + i), 8000)
+        rows = [(f"{i}.wav", "ab"[i % 2]) for i in range(count)]
+        write_csv(tmp_path / "clips" / split / "metadata.csv", rows, ("file_name", "label"))
+    splits, spec = load(tmp_path / "clips", tmp_path)
+    assert len(splits["test"]) == 4 and spec.sampling_rate == 8000 and spec.labels == ("a", "b")
+
+
+def test_a_file_beside_the_folders_of_classes_is_named(tmp_path):
+    for name in ("cat/0.png", "dog/1.png", "stray.png"):
+        (tmp_path / "pics" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pics" / name).write_bytes(b"")
+    with pytest.raises(HfLongSeqError, match=r"stray\.png lies beside the folders of classes"):
+        load(tmp_path / "pics", tmp_path)
+
+
+HEADERS = {
+    "semicolons": ("rows.csv", "text;label", "t;1", "separates its columns by ';': save it with commas"),
+    "semicolons and commas": ("rows.csv", "text;label", "a, b, c;1", "separates its columns by ';'"),
+    "tabs": ("rows.csv", "text\tlabel", "t\t1", r"separates its columns by '\\t'"),
+    "bars": ("rows.csv", "text|label", "t|1", r"separates its columns by '\|'"),
+    "commas in a tsv": ("rows.tsv", "text,label", "t,1", "separates its columns by ','"),
+    "twice": ("rows.csv", "text,label,label", "t,1,0", "has two columns 'label': rename one of them"),
+    "more cells": ("rows.csv", "text,label", "t,1,0", "has rows of more cells than its header"),
+}
+
+
+@pytest.mark.parametrize("name, header, row, message", HEADERS.values(), ids=HEADERS)
+def test_a_header_that_would_be_read_in_another_way_is_named(tmp_path, name, header, row, message):
+    (tmp_path / name).write_text("\n".join([header, *[row] * 20]))
+    with pytest.raises(HfLongSeqError, match=message):
+        load(tmp_path / name, tmp_path)
+
+
+def test_a_name_with_marks_of_a_pattern_is_a_name(tmp_path):
+    (tmp_path / "rows[1]*.csv").write_text("\n".join(["text,label", *(f"t{i},{i % 2}" for i in range(20))]))
+    assert sum(map(len, load(tmp_path / "rows[1]*.csv", tmp_path)[0].values())) == 20
 
 
 def test_an_array_of_one_number_is_named(tmp_path):

@@ -9,7 +9,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Sequence,
 from hf_longseq import Recipe, evaluate, finetune, predict, pretrain
 from hf_longseq.data.byte_text import decode
 from hf_longseq.data.own_reader import Reader
-from hf_longseq.data.own_sources import keep_object
+from hf_longseq.data.own_sources import keep_object, rows_of
 from hf_longseq.data.task import load_task
 from hf_longseq.errors import HfLongSeqError
 
@@ -95,6 +95,14 @@ def test_the_first_rows_of_a_stream_are_read():
 
     splits, _ = load(IterableDataset.from_generator(endless), num_rows=60)
     assert texts(splits) == texts(load(ROWS)[0])
+
+
+def test_a_stream_is_copied_to_the_disk_once(tmp_path):
+    for _ in range(2):
+        assert texts(load(Dataset.from_list(ROWS).to_iterable_dataset())[0]) == texts(load(ROWS)[0])
+    (kept,) = (tmp_path / "cache" / "own-data" / "streams").iterdir()
+    assert kept.suffix == ".arrow"
+    assert rows_of(Dataset.from_list(ROWS).to_iterable_dataset()).cache_files[0]["filename"] == str(kept)
 
 
 def test_labels_may_be_numbers_to_predict_or_missing():

@@ -41,6 +41,8 @@ def run(argv: list[str]) -> None:
     ending = Path(options.output_file).suffix.lower() if options.output_file else ".jsonl"
     if ending not in ENDINGS:
         raise HfLongSeqError(f"--output_file {options.output_file} ends in {ending!r}: use {', '.join(ENDINGS)}.")
+    if options.output_file and Path(options.output_file).is_dir():
+        raise HfLongSeqError(f"--output_file {options.output_file} is a folder: name a file in it.")
     for name in ("limit", "batch_size"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise HfLongSeqError(f"--{name} is {getattr(options, name)}: give a number of 1 or more.")

@@ -90,9 +90,9 @@ def load(
 
     Args:
         data: A csv, tsv, jsonl, parquet, npy or npz file, a folder of such tables or of pictures or sounds (one folder
-            per class), a saved data set, or the id of a data set on the Hub. From Python also a `Dataset`, a
-            `DatasetDict`, a stream, a `DataFrame`, a list of dicts, texts or arrays, an array, a pair of inputs and
-            labels, a mapping of columns, or a torch data set of dicts.
+            per class, or `metadata.csv` with `file_name` and `label`), a saved data set, or the id of a data set on
+            the Hub. From Python also a `Dataset`, a `DatasetDict`, a stream, a `DataFrame`, a list of dicts, texts or
+            arrays, an array, a pair of inputs and labels, a mapping of columns, or a torch data set of dicts.
         input_column, label_column: Names; default: the first usual name that the data have. An empty label makes a row
             input for pretraining.
         second_input_column: Second document, for pairs.
@@ -125,6 +125,11 @@ def load(
         raise HfLongSeqError(f"{source.name} has no rows.")
     inputs = [input_column or source.input_name(), *([second_input_column] if second_input_column else [])]
     label_column = label_column or next((name for name in LABEL_NAMES if name in source.first.column_names), None)
+    for column, others in ((label_column, inputs), (second_input_column, inputs[:1]), (group_column, [label_column])):
+        if column is not None and column in others:
+            raise HfLongSeqError(f"column {column!r} of {source.name} is named for two things: name another for one.")
+    if mask_ratio is not None and not 0 < mask_ratio < 1:
+        raise HfLongSeqError(f"data.mask_ratio is {mask_ratio}: give a share between 0 and 1, both excluded.")
     modality = modality or modality_of(source, inputs[0])
     if modality not in MODALITIES:
         raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")

@@ -125,11 +125,16 @@ def _of_rows(
         )
     problem = MULTI if several is not None else problem
     found = {row: cell if isinstance(cell, list) else [cell] for row, cell in found.items()}
+    for row, cell in found.items():
+        if any(isinstance(label, dict | list) for label in cell):
+            raise HfLongSeqError(f"{source.where(row)} has label {cell}: give a class, a number or a list of classes.")
     lists = {row: [_whole(label) for label in cell] for row, cell in found.items()}
     fraction = next((row for row, cell in lists.items() if any(isinstance(label, float) for label in cell)), None)
     problem = problem or (SINGLE if fraction is None else REGRESSION)
     if problem == REGRESSION:
         return problem, (), _numbers(source, lists)
+    if fraction is not None and names:
+        raise unknown_class(str(lists[fraction][0]), source.where(fraction), names)
     if fraction is not None:
         raise HfLongSeqError(
             f"{source.where(fraction)} has label {lists[fraction][0]}, which is no class: leave problem_type out, or "
@@ -140,7 +145,7 @@ def _of_rows(
 
 def _whole(label: Any) -> Any:
     """Numbers of classes beside empty cells are read as decimal numbers."""
-    return int(label) if isinstance(label, float) and label.is_integer() else label
+    return int(label) if isinstance(label, float) and label.is_integer() and abs(label) < 2**53 else label
 
 
 def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
@@ -154,11 +159,12 @@ def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
 
 def _numbers(source: Source, found: dict[int, list]) -> np.ndarray:
     """Numbers to predict, (rows,) float32."""
-    with explained("The labels are no numbers", ValueError, remedy="leave out --problem_type"):
-        numbers = np.array([cell[0] for cell in found.values()]).astype(np.float32)
-    for row, number in zip(found, numbers, strict=True):
-        if not np.isfinite(number):
-            raise HfLongSeqError(f"{source.where(row)} has label {number}: give a finite number, or none.")
+    numbers = np.zeros(len(found), np.float32)
+    for index, (row, cell) in enumerate(found.items()):
+        with explained(f"{source.where(row)} has label {cell[0]!r}", ValueError, TypeError, remedy="give a number"):
+            numbers[index] = np.float32(cell[0])
+        if not np.isfinite(numbers[index]):
+            raise HfLongSeqError(f"{source.where(row)} has label {cell[0]}: give a finite number, or none.")
     return numbers
 
 
@@ -167,6 +173,8 @@ def _classes(
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the classes, and the class of every row, (rows,), or 0 and 1 for each class, (rows, classes)."""
     flat, sizes = {label for cell in found.values() for label in cell}, {len(cell) for cell in found.values()}
+    if not flat:
+        raise HfLongSeqError(f"No row of {source.name} has a label in its list: fill in some.")
     if problem == MULTI and class_names is None and flat <= {0, 1} and len(sizes) == 1 and sizes != {1}:
         if names is None or len(names) == max(sizes):
             return tuple(names or map(str, range(max(sizes)))), np.array(list(found.values()), np.float32)
@@ -174,7 +182,12 @@ def _classes(
         raise HfLongSeqError(
             f"Every row of {source.name} has label {min(flat)}: a classification needs at least two classes."
         )
-    names = names or class_names or [str(label) for label in sorted(flat)]
+    if problem == SINGLE and names is None and class_names is None and len(flat) == len(found) > 2:
+        raise HfLongSeqError(
+            f"Every row of {source.name} has a class of its own, such as {min(map(str, flat))}: give several rows the "
+            "same class, or numbers to predict with problem_type='regression'."
+        )
+    names = names or class_names or [str(label) for label in sorted(flat, key=lambda one: (isinstance(one, str), one))]
     place = {name: index for index, name in enumerate(names)}
     ids = []
     for row, cell in found.items():

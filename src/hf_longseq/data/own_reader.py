@@ -3,6 +3,9 @@
 """Turns what a user's table holds (text, lists, arrays, pictures, sounds) into checked arrays."""
 
 import io
+import json
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ from hf_longseq.errors import HfLongSeqError, explained
 
 # Higher token ids are refused unless `vocab_size` makes room for them: the embedding would have a row for each.
 MOST_TOKEN_IDS = 1_000_000
+# Squares of larger values, of which the deviation is made, are infinite.
+LARGEST = 1e150
+# A list of numbers as text.
+NUMBERS = re.compile(r"\s*\[[\s\d.,eE+\-\[\]]*\d[\s,]+[\s\d.,eE+\-\[\]]*\]\s*")
 MODALITIES = ("text", "tokens", "values", "image", "audio")
 
 
@@ -33,15 +40,21 @@ def modality_of(source: Source, column: str) -> str:
     if isinstance(value, str):
         ending = "." + value.rsplit(".", 1)[-1].lower()
         found = "image" if ending in IMAGE_ENDINGS else "audio" if ending in AUDIO_ENDINGS else "text"
-        # a csv file holds numbers as text
+        if NUMBERS.fullmatch(value):  # a csv file holds numbers as text
+            found = "tokens" if re.fullmatch(r"\s*\[[\s\d,]+\]\s*", value) else "values"
         return {"input_values": "values", "input_ids": "tokens"}.get(column, found)
-    array = np.asarray(value) if isinstance(value, list) else np.array(None)
+    where = f"{source.name}, column {column!r},"
+    array = np.asarray(read_numbers(value, where) if isinstance(value, list) else None)
+    if column == "input_ids" and array.dtype.kind in "iubf":
+        return "tokens"
     if array.dtype.kind in "iub" and array.ndim == 1:
         return "tokens"
     if array.dtype.kind in "iuf":
         return "values"
+    said = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}..."
     raise HfLongSeqError(
-        f"{source.name}, column {column!r}, holds {type(value).__name__}: say what it is with --modality."
+        f"{where} holds {said} ({type(value).__name__}) as one input: give a text, a list of numbers or a file in "
+        "each row, or name another --input_column."
     )
 
 
@@ -125,6 +138,8 @@ class Reader:
             raise HfLongSeqError(f"{where} has shape {values.shape}: give (length,) or (length, channels).")
         if not np.isfinite(values).all():
             raise HfLongSeqError(f"{where} holds a missing or infinite value: fill it or remove the row.")
+        if np.abs(values).max(initial=0) > LARGEST:
+            raise HfLongSeqError(f"{where} holds {np.abs(values).max():g}, beyond {LARGEST:g}: mend or rescale it.")
         return self._same_shape(values, values.shape[1:], where, "channels")
 
     def _read_image(self, raw: Any, where: str) -> np.ndarray:
@@ -160,7 +175,11 @@ def content_of(raw: Any, modality: str, where: str) -> bytes:
 def read_numbers(raw: Any, where: str) -> Any:
     """Numbers from a list, an array, or text with blanks or commas between them."""
     with explained(f"{where} is not a sequence of numbers of one shape", ValueError):
-        return [float(part) for part in raw.replace(",", " ").split()] if isinstance(raw, str) else np.asarray(raw)
+        if not isinstance(raw, str):
+            return np.asarray(raw)
+        if raw.lstrip().startswith("[["):
+            return np.asarray(json.loads(raw))
+        return [float(part) for part in raw.strip().strip("[]").replace(",", " ").split()]
 
 
 def pillow():
@@ -174,6 +193,8 @@ def pillow():
 
 def _file(value: Any) -> Any:
     """The name of a file, or the content that a table holds of one."""
+    if isinstance(value, str) and not os.path.isfile(value):
+        raise FileNotFoundError(f"there is no file {value}")
     if not isinstance(value, dict):
         return value
     in_table = value.get("bytes") or not value.get("path")

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens what a user brings as data sets: files, folders, data sets on the Hub, and objects of Python."""
 
+import glob
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from datasets import (
     Audio,
@@ -26,6 +29,7 @@ from datasets import (
     load_dataset,
     load_from_disk,
 )
+from datasets.arrow_writer import ArrowWriter
 from datasets.utils import logging as datasets_logging
 
 from hf_longseq.data.row_hashes import content_hash
@@ -147,7 +151,7 @@ def open_source(data: Any, num_rows: int | None = None, cache_dir: str | None = 
     if isinstance(data, str | os.PathLike):
         source = _open_path(Path(data).expanduser(), str(data), cache_dir)
     else:
-        source = _of_splits(_splits_of(data, num_rows))
+        source = _of_splits(_splits_of(data, num_rows, cache_dir))
     if num_rows is not None:
         source.splits = {split: rows.select(range(min(num_rows, len(rows)))) for split, rows in source.splits.items()}
     return source
@@ -160,7 +164,9 @@ def keep_object(data: Any, cache_dir: str | None = None) -> str:
     """
     if isinstance(data, str | os.PathLike):
         return str(data)
-    splits = _splits_of(data, None)
+    splits = _splits_of(data, None, cache_dir)
+    if not all(map(len, splits.values())):
+        raise HfLongSeqError(f"{next(name for name, rows in splits.items() if not len(rows))} has no rows.")
     digest = "-".join(content_hash(rows)[:12] for rows in splits.values())
     folder = Path(cache_dir or cache_directory()) / "own-data" / "objects" / digest
     if not (folder / "dataset_dict.json").is_file():  # written last
@@ -168,10 +174,10 @@ def keep_object(data: Any, cache_dir: str | None = None) -> str:
     return str(folder)
 
 
-def _splits_of(data: Any, num_rows: int | None) -> dict[str, Dataset]:
+def _splits_of(data: Any, num_rows: int | None, cache_dir: str | None) -> dict[str, Dataset]:
     if isinstance(data, Mapping) and any(isinstance(rows, Dataset | IterableDataset) for rows in data.values()):
-        return {str(split): rows_of(rows, num_rows) for split, rows in data.items()}
-    return {"data": rows_of(data, num_rows)}
+        return {str(split): rows_of(rows, num_rows, cache_dir) for split, rows in data.items()}
+    return {"data": rows_of(data, num_rows, cache_dir)}
 
 
 def _of_splits(found: Mapping[str, Dataset], name: str | None = None) -> Source:
@@ -183,11 +189,11 @@ def _of_splits(found: Mapping[str, Dataset], name: str | None = None) -> Source:
     )
 
 
-def rows_of(data: Any, num_rows: int | None = None) -> Dataset:
+def rows_of(data: Any, num_rows: int | None = None, cache_dir: str | None = None) -> Dataset:
     """An object as a `Dataset`: a `Dataset`, a stream, a `DataFrame`, a list of dicts, of texts or of arrays, an array
     of inputs, a pair of inputs and labels, a mapping of columns, or any torch data set whose items are dicts.
 
-    Of streams the first `num_rows` are read, or all.
+    Of streams the first `num_rows` are read, or all, into a file of the cache; other objects stay in memory.
     """
     if isinstance(data, Dataset):
         return data.with_format(None)
@@ -196,6 +202,8 @@ def rows_of(data: Any, num_rows: int | None = None) -> Dataset:
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
         return Dataset.from_pandas(data, preserve_index=False)
     with explained("data could not be read as a table", pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError):
+        if isinstance(data, IterableDataset):
+            return _on_disk(data, num_rows, cache_dir)
         if isinstance(data, Mapping):
             return Dataset.from_dict({str(name): _plain(column) for name, column in data.items()})
         if isinstance(data, np.ndarray):
@@ -209,6 +217,22 @@ def rows_of(data: Any, num_rows: int | None = None) -> Dataset:
         return Dataset.from_dict({"text" if items and isinstance(items[0], str) else "x": _plain(items)})
 
 
+def _on_disk(stream: IterableDataset, num_rows: int | None, cache_dir: str | None) -> Dataset:
+    """The rows of a stream as a file that is named after its content; some rows at a time are in memory."""
+    folder = Path(cache_dir or cache_directory()) / "own-data" / "streams"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        fresh = Path(place, "rows.arrow")
+        with ArrowWriter(features=stream.features, path=str(fresh)) as writer:
+            for row in islice(stream, num_rows):
+                writer.write({name: _plain(value) for name, value in row.items()})
+            writer.finalize()
+        kept = folder / f"{content_hash(Dataset.from_file(str(fresh)))}.arrow"
+        if not kept.is_file():
+            fresh.rename(kept)
+    return Dataset.from_file(str(kept))
+
+
 def _plain(value: Any) -> Any:
     """Arrays and tensors as Arrow takes them."""
     if isinstance(value, list | tuple):
@@ -219,6 +243,8 @@ def _plain(value: Any) -> Any:
 
 
 def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
+    if not data:
+        raise HfLongSeqError("data is an empty name: give a file, a folder, or a Hub id such as 'org/name'.")
     if path.is_dir():
         return _open_folder(path, cache_dir)
     known = (*TABLE_FORMATS, ".npy", ".npz")
@@ -226,35 +252,54 @@ def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
         if path.suffix in known or data.count("/") != 1 or data.startswith(("/", ".", "~")):
             raise MissingDataError(f"{data} does not exist: give a file, a folder, or a Hub id such as 'org/name'.")
         return _open_hub(data)
-    if path.suffix not in known:
+    suffix = path.suffix.lower()
+    if suffix not in known:
         raise HfLongSeqError(f"{data} ends in {path.suffix!r}: give {', '.join(known)}, a folder or a Hub id.")
-    if path.suffix == ".npy":
+    if suffix == ".npy":
         return _open_npy(path, cache_dir)
-    rows = _read_npz(path) if path.suffix == ".npz" else _read_tables([path], cache_dir)
+    rows = _read_npz(path) if suffix == ".npz" else _read_tables([path], cache_dir)
     return Source({"all": rows}, {"all": path.name})
 
 
 def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
-    kind = TABLE_FORMATS[files[0].suffix]
-    options: dict[str, Any] = {"cache_dir": _arrow(cache_dir)}
+    kind, options = TABLE_FORMATS[files[0].suffix.lower()], {}
     if kind == "csv":  # an empty cell is empty; the class "None" and the text "NA" are not
         options |= {"keep_default_na": False, "na_values": ["", "nan", "NaN"]}
-        options |= {"sep": "\t"} if files[0].suffix == ".tsv" else {}
+        options |= {"sep": "\t"} if files[0].suffix.lower() == ".tsv" else {}
+    named = ", ".join(file.name for file in files) if len(files) > 1 else str(files[0])
+    if len({file.suffix.lower() for file in files}) > 1:
+        raise HfLongSeqError(f"{named} are tables of several formats: save them as one.")
     verbosity = datasets_logging.get_verbosity()
     datasets_logging.set_verbosity(datasets_logging.CRITICAL)  # it logs what the error below says
+    names = [glob.escape(str(file)) for file in files]
     try:
-        rows = load_dataset(kind, data_files=[str(file) for file in files], split="train", **options)
+        rows = load_dataset(kind, data_files=names, split="train", cache_dir=_arrow(cache_dir), **options)
     except Exception as error:  # the readers of datasets raise their own types for what they cannot parse
-        named = ", ".join(file.name for file in files) if len(files) > 1 else files[0]
         reason = " ".join(str(error.__cause__ or error).split()).rstrip(".")
         raise HfLongSeqError(
             f"{named} could not be read as {kind} ({reason}): repair that row, or save it with rows, as UTF-8."
         ) from error
     finally:
         datasets_logging.set_verbosity(verbosity)
-    if kind == "csv" and len(rows.column_names) == 1 and ";" in rows.column_names[0]:
-        raise HfLongSeqError(f"{files[0]} separates its columns by semicolons: save it with commas, or as .tsv.")
+    if kind == "csv":
+        with explained(f"{named} could not be read as csv", ValueError, remedy="save it as UTF-8"):
+            _check_header(files[0], rows.column_names, options.get("sep", ","))
     return rows
+
+
+def _check_header(file: Path, names: list[str], separator: str) -> None:
+    """Raise for a header that pandas reads in its own way."""
+    named = [name for name in names if not name.startswith("__index_level_")]
+    for mark in ",;\t|":
+        if len(named) == 1 and mark != separator and mark in named[0]:
+            raise HfLongSeqError(
+                f"{file} separates its columns by {mark!r}: save it with commas as .csv, or with tabs as .tsv."
+            )
+    if named != names:
+        raise HfLongSeqError(f"{file} has rows of more cells than its header: give every column a name.")
+    header = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
+    for name in header[header.duplicated()].dropna():
+        raise HfLongSeqError(f"{file} has two columns {name!r}: rename one of them.")
 
 
 def _read_npz(path: Path) -> Dataset:
@@ -295,27 +340,48 @@ def _npy_rows(stamps: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
 
 
 def _open_folder(folder: Path, cache_dir: str | None) -> Source:
-    """A folder of tables named after splits, of a saved data set, or of pictures or sounds in one folder per class."""
+    """A folder of tables named after splits, of a saved data set, or of pictures or sounds, in one folder per class or
+    with their labels in a metadata file."""
     if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
         with explained(f"{folder} could not be read as a saved data set", OSError, ValueError, pa.ArrowInvalid):
             saved = load_from_disk(str(folder))
-        return _of_splits(saved if isinstance(saved, DatasetDict) else {"all": saved}, folder.name)
-    tables = sorted(file for file in folder.iterdir() if file.suffix in TABLE_FORMATS)
-    if tables:
+        known = isinstance(saved, DatasetDict) and "data" in saved  # an object of Python, by `keep_object`
+        return _of_splits(
+            saved if isinstance(saved, DatasetDict) else {"all": saved}, "data" if known else folder.name
+        )
+    endings = IMAGE_ENDINGS + AUDIO_ENDINGS
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
+    described = sorted(file for file in folder.rglob("metadata.*") if file.suffix.lower() in TABLE_FORMATS)
+    tables = sorted(file for file in folder.iterdir() if file.suffix.lower() in TABLE_FORMATS)
+    if tables and not (files and described):
         grouped = _by_split(tables, lambda file: re.split("[-_]", file.stem)[0])
         splits = {split: _read_tables(files, cache_dir) for split, files in grouped.items()}
         return Source(splits, {split: files[0].name for split, files in grouped.items()})
-    endings = IMAGE_ENDINGS + AUDIO_ENDINGS
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
     if not files:
         raise HfLongSeqError(f"{folder} holds no table, picture or sound: check the path.")
     splits = {}
-    for split, some in _by_split(files, lambda file: file.relative_to(folder).parts[0]).items():
+    for split, some in _by_split(described or files, lambda file: file.relative_to(folder).parts[0]).items():
+        if described:
+            splits[split] = concatenate_datasets([_read_described(file, cache_dir) for file in some])
+            continue
         columns = {"file": [str(file) for file in some]}
-        if any(len(file.relative_to(folder).parts) > (1 if split == "all" else 2) for file in some):
-            columns["label"] = [file.parent.name for file in some]  # else no folder of a class: for pretraining
+        top = [file for file in some if len(file.relative_to(folder).parts) == (1 if split == "all" else 2)]
+        if top and len(top) < len(some):
+            raise HfLongSeqError(f"{top[0]} lies beside the folders of classes: move it into one of them.")
+        if not top:  # else no folder of a class: for pretraining
+            columns["label"] = [file.parent.name for file in some]
         splits[split] = Dataset.from_dict(columns)
     return Source(splits, dict.fromkeys(splits, folder.name))
+
+
+def _read_described(file: Path, cache_dir: str | None) -> Dataset:
+    """Pictures or sounds as the table beside them lists them, by the column `file_name`."""
+    rows = _read_tables([file], cache_dir)
+    if "file_name" not in rows.column_names:
+        known = ", ".join(rows.column_names)
+        raise HfLongSeqError(f"{file} has columns {known}: call the one that names the files file_name.")
+    files = [name and str(file.parent / name) for name in rows["file_name"]]
+    return rows.remove_columns("file_name").add_column("file", files)
 
 
 def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, list[Path]]:

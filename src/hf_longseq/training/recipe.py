@@ -188,6 +188,11 @@ def read_recipe(source: "str | Path | Raw | None") -> Raw:
     """Return the raw sections of a recipe, which may come by name, as a file or as a mapping."""
     if source is None or isinstance(source, dict):
         return check_sections(source or {}, "the recipe")
+    if not isinstance(source, str | Path):
+        raise HfLongSeqError(
+            f"the recipe is {type(source).__name__}: give a name, a file or a mapping, with data as "
+            '{"data": {"task": "own-data", "data": ...}}.'
+        )
     path = recipes.find(str(source))
     with explained(f"recipe {path} is not valid YAML", ValueError):
         content = read_yaml(path)
@@ -206,11 +211,12 @@ def check_sections(raw: Raw, where: str) -> Raw:
             raise HfLongSeqError(f"section {name!r} of {where} is {values!r}: give a mapping of options.")
     for name, sections in (raw.get(VARIANTS) or {}).items():
         check_sections(sections, f"variant {name!r} of {where}")
-    if not isinstance((raw.get("data") or {}).get("data", ""), str):
+    section = raw.get("data") or {}
+    for name in [name for name in ("data", "unlabelled") if not isinstance(section.get(name), str | None)]:
         from hf_longseq.data.own_sources import keep_object
 
         # records and other processes name an object of Python by its copy in the cache
-        raw["data"] = {**raw["data"], "data": keep_object(raw["data"]["data"], raw["data"].get("cache_dir"))}
+        raw["data"] = section = {**section, name: keep_object(section[name], section.get("cache_dir"))}
     return raw
 
 
@@ -267,6 +273,8 @@ def loader_options(task: str, options: Raw) -> Raw:
         kind = parameters[name].annotation if name in parameters else None
         if kind is not None and set(typing.get_args(kind) or (kind,)) <= {str, int, float, bool, type(None)}:
             converted[name] = convert(value, kind, f"data.{name}")
+        elif name == "data":  # a path
+            converted[name] = value
         else:
             converted[name] = _yaml_value(value)
     return converted

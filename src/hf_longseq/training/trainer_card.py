@@ -4,7 +4,7 @@
 
 import os
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import transformers
@@ -15,9 +15,6 @@ from hf_longseq.escaping import cleaned, render
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.assemble import head_class, pretrains
 from hf_longseq.version import __version__
-
-if TYPE_CHECKING:
-    from hf_longseq.training.trainer import LongSeqTrainer
 
 TEMPLATE = Path(__file__).parent / "templates" / "trainer_card.md.jinja"
 FILES = ("*.json", "*.safetensors", "*.py")
@@ -43,7 +40,7 @@ def without_place(name: str | os.PathLike) -> str:
     return PurePath(name).name if PurePath(name).is_absolute() or os.path.exists(os.path.expanduser(name)) else name
 
 
-def trainer_card(trainer: "LongSeqTrainer", spec: TaskSpec, start: str, stated: dict[str, Any]) -> ModelCard:
+def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stated: dict[str, Any]) -> ModelCard:
     """The card of a trainer's model.
 
     Args:
@@ -96,7 +93,7 @@ def _pretraining(args: Any, spec: TaskSpec) -> str:
     return f"restoring masked inputs, mask ratio {args.mask_ratio or spec.mask_ratio}, spans of {args.span_length}"
 
 
-def _code(trainer: "LongSeqTrainer", repo_id: str, auto_class: str) -> str:
+def _code(trainer: transformers.Trainer, repo_id: str, auto_class: str) -> str:
     """Python that opens the model, and what prepares its inputs."""
     kind = type(trainer.processor)
     auto = "Tokenizer" if issubclass(kind, transformers.PreTrainedTokenizerBase) else "ImageProcessor"
@@ -108,13 +105,13 @@ def _code(trainer: "LongSeqTrainer", repo_id: str, auto_class: str) -> str:
     return "\n".join([f"from transformers import {', '.join(classes)}", "", *opened])
 
 
-def _sizes(trainer: "LongSeqTrainer") -> dict[str, str]:
+def _sizes(trainer: transformers.Trainer) -> dict[str, str]:
     """How many rows were trained and evaluated on; a stream does not say."""
     rows = {"training": trainer.train_dataset, "evaluation": trainer.eval_dataset}
     return {name: f"{len(split):,}" for name, split in rows.items() if hasattr(split, "__len__")}
 
 
-def _scores(trainer: "LongSeqTrainer") -> dict[str, Any]:
+def _scores(trainer: transformers.Trainer) -> dict[str, Any]:
     """Metrics of the last evaluation, or of the step whose weights were loaded as the best."""
     found = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     best = trainer.state.best_global_step if trainer.args.load_best_model_at_end else None
