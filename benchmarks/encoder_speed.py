@@ -8,7 +8,6 @@ positions per batch, so that the time of a step tells what a position costs at e
 """
 
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -31,6 +30,8 @@ OURS = {
     "dlr": (models.DLRForMaskedLM, models.DLRConfig, {}),
     "cnn": (models.CNNForMaskedLM, models.CNNConfig, {}),
 }
+LABELS = {"bert": "BERT", "modernbert": "ModernBERT", "mamba2": "Mamba-2", "transformer": "Transformer", "s4": "S4"}
+LABELS |= {"dlr": "DLR", "cnn": "CNN"}
 GIB_PER_LAYER = 6.0
 """Memory of a training step of `s4`, `dlr` or `cnn`, for 2**20 positions of 128 channels."""
 
@@ -105,7 +106,7 @@ def benchmark_encoders(**options) -> list[dict]:
             "prediction": {name: partial(prediction, built[name], input_ids) for name in names},
         }
         for what, contest in contests.items():
-            needs = {name: _bytes(name, batch, length, settings) for name in names if what == "training step"}
+            needs = {name: _bytes(name, what, batch, length, settings) for name in names}
             for name, measured in contest.measure(runs[what], needs).items():
                 parameters = sum(parameter.numel() for parameter in built[name].parameters())
                 row = {"what": what, "op": name, "batch": batch, "length": length, **sizes, "parameters": parameters}
@@ -113,11 +114,13 @@ def benchmark_encoders(**options) -> list[dict]:
     return rows
 
 
-def _bytes(name: str, batch: int, length: int, settings: Settings) -> int:
-    """About what a training step needs, of the models that may not fit; 0 for the others."""
+def _bytes(name: str, what: str, batch: int, length: int, settings: Settings) -> int:
+    """About what a model needs that may not fit; 0 for the others. A prediction holds one layer at a time."""
     if name == "mamba2":
         one = estimate_bytes(name, batch, length, settings.hidden_size, **settings.states)
-        return 2 * settings.layers * one
+        return 2 * settings.layers * one if what == "training step" else one
+    if what == "prediction":
+        return 0
     gib = GIB_PER_LAYER * settings.layers * settings.hidden_size / 128
     return int(gib * 2**30 * batch * length / 2**20) if name in ("s4", "dlr", "cnn") else 0
 
@@ -128,8 +131,9 @@ def draw(rows: list[dict], path: str) -> None:
 
     from hf_longseq.comparison.figures import STYLE
 
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "encoders"}):
+    with matplotlib.rc_context(STYLE):
         from matplotlib.figure import Figure
+        from matplotlib.ticker import EngFormatter
 
         figure = Figure(figsize=(7.2, 3.4), layout="constrained")
         panels = list(dict.fromkeys(row["what"] for row in rows))
@@ -140,12 +144,14 @@ def draw(rows: list[dict], path: str) -> None:
                     continue
                 lengths = [row["length"] for row in points]
                 costs = [1e6 * row["seconds"] / row["batch"] / row["length"] for row in points]
-                axis.loglog(lengths, costs, marker="o", ms=4, label=name, linestyle="-" if name in OURS else "--")
+                axis.loglog(
+                    lengths, costs, marker="o", ms=4, label=LABELS[name], linestyle="-" if name in OURS else "--"
+                )
             for ticks in (axis.xaxis, axis.yaxis):  # the style reads no powers of ten
-                ticks.set_major_formatter("{x:,.0f}")
+                ticks.set_major_formatter(EngFormatter(sep=""))
                 ticks.set_minor_formatter("")
             axis.set_title(what)
             axis.set_xlabel("length, positions")
         figure.axes[0].set_ylabel("microseconds per position")
         figure.axes[-1].legend(fontsize="small")
-        figure.savefig(Path(path), metadata={"Date": None} if path.endswith(".svg") else None)
+        figure.savefig(path, dpi=150)

@@ -1,9 +1,16 @@
-"""docs/engine.md fits its page, and its example runs as it stands there."""
+"""docs/engine.md fits its page, its example runs as it stands there, and its times are those that were measured."""
 
 import re
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text(encoding="utf-8")
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/engine.md").read_text(encoding="utf-8")
+MEASURED = pd.read_csv(ROOT / "benchmarks/results/cpu-2-epyc-encoders.csv").set_index(["what", "op", "length"])
+NAMES = {"BERT": "bert", "ModernBERT": "modernbert", "Mamba-2, both ways": "mamba2", "Transformer": "transformer"}
+NAMES |= {"S4": "s4", "DLR": "dlr", "CNN": "cnn"}
 
 
 def test_the_layer_alone_runs():
@@ -14,3 +21,34 @@ def test_the_layer_alone_runs():
 
 def test_the_page_is_one_page():
     assert len(PAGE.splitlines()) <= 110
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 22 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
+
+
+@pytest.mark.parametrize("label", NAMES)
+def test_times_and_memory_are_those_of_the_file(label):
+    cells = re.search(rf"^\| {label} \| (.*) \|$", PAGE, re.MULTILINE)[1].split(" | ")
+    for length, cell in zip((512, 8192, 32768, 131072), cells, strict=True):
+        step, predicted = (MEASURED.loc[(what, NAMES[label], length)] for what in ("training step", "prediction"))
+        numbers = ["–", "–"] if pd.isna(step["seconds"]) else [_digits(step["seconds"]), f"{step['peak_mib']:,.0f}"]
+        expected = [*numbers, "–" if pd.isna(predicted["seconds"]) else _digits(predicted["seconds"])]
+        assert cell == ("–" if set(expected) == {"–"} else ", ".join(expected))
+
+
+def test_where_an_encoder_of_transformers_is_faster_is_said_first():
+    seconds = MEASURED["seconds"].unstack("op").dropna(subset=["transformer"])
+    faster = seconds[["bert", "modernbert"]].min(axis=1) / seconds["transformer"]
+    said = {place: round(ratio, 2) for place, ratio in faster[faster < 0.99].items()}
+    assert said == {("prediction", 128): 0.87, ("prediction", 512): 0.86, ("training step", 512): 0.96}
+    assert "0.86 times BERT's speed" in PAGE and "at 512 its training step has 0.96 times ModernBERT's" in PAGE
+
+
+def test_the_readme_quotes_the_file():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    taken = [
+        _digits(MEASURED.loc[("training step", op, 8192), "seconds"]) for op in ("s4", "transformer", "modernbert")
+    ]
+    assert "over 8,192 positions takes S4 {} s, our Transformer {}, ModernBERT {} and BERT 64".format(*taken) in readme
+    assert MEASURED.loc[("training step", "bert", 8192), "seconds"] == pytest.approx(64, abs=0.5)
