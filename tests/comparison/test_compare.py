@@ -8,6 +8,7 @@ import pytest
 from hf_longseq import finetune
 from hf_longseq.comparison.execute import compare
 from hf_longseq.comparison.settings import recipe_loader
+from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.write import report_comparison
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import checkpoints
@@ -207,7 +208,7 @@ def test_smaller_fractions_lie_within_larger_ones_in_both_phases(tmp_path):
         record = json.loads((tmp_path / "out" / "runs" / f"s4-{name}-s0" / "data.json").read_text())
         seen[name] = record["splits"]["train"]
     assert seen["pretrain-f0.5"] == seen["spt-f0.5"] and seen["pretrain-f1"] == seen["spt-f1"]
-    assert seen["spt-f0.5"]["num_examples"] == 32
+    assert (seen["spt-f0.5"]["num_examples"], seen["spt-f1"]["num_examples"]) == (26, 64)  # six of 32 labels choose
 
 
 def test_a_run_that_fails_is_written_down_and_the_others_go_on(tmp_path):
@@ -272,3 +273,35 @@ def test_every_architecture_takes_the_shipped_recipe_of_the_task():
     assert rotary.model.arch == "transformer" and rotary.model.fields["position_embedding"] == "rotary"
     assert load("s4@init_normal=0.1", "causal").model.init_normal == 0.1
     assert load("s4", "causal").pretrain.objective == "causal"
+
+
+def test_a_window_is_a_column_and_its_models_see_no_further(tmp_path):
+    results, _ = run(tmp_path / "out", archs=["s4", "transformer"], windows=[4, "full"])
+    assert [row["architecture"] for row in results["rows"]] == [
+        "s4@window=4",
+        "s4",
+        "transformer@window=4",
+        "transformer",
+    ]
+    config = json.loads((tmp_path / "out/runs/s4-window-4-scratch-s0/config.json").read_text())
+    assert config["window"] == 4
+    assert "by the positions that a mixer sees" in results_text(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"windows": ["wide"]}, "window is 'wide': give numbers of positions, and full for an uncut model"),
+        ({"windows": [0]}, "window is 0"),
+        (
+            {"windows": [8], "archs": ["hf:bert"]},
+            "window would cut 'hf:bert', but it is an architecture of transformers",
+        ),
+        ({"windows": [8], "archs": ["s4@window=4"]}, "names its window itself"),
+        ({"windows": [8], "archs": ["s4@pooling=last"]}, "set pooling to 'mean' or 'max'"),
+    ],
+)
+def test_a_window_that_cuts_nothing_is_refused(tmp_path, options, sentence):
+    with pytest.raises(HfLongSeqError, match=sentence):
+        run(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()

@@ -13,6 +13,7 @@ from hf_longseq.comparison.tables import (
     p_text,
     results_text,
     task_table,
+    window_table,
 )
 from results_folders import fair, folder_of, row
 
@@ -120,3 +121,15 @@ def test_large_numbers_are_shortened(value, text):
 
 def test_p_values_have_three_digits():
     assert [p_text(p) for p in (0.0004, 0.04, float("nan"))] == ["< 0.001", "0.040", "–"]
+
+
+def test_what_length_is_worth_stands_in_a_table_of_its_own(tmp_path):
+    rows = [row(f"s4@window={w}", values=values) for w, values in ((256, HIGH), (16, LOW))]
+    means = arm_means(read_results([folder_of(tmp_path, [*rows, row(values=HIGH), row("dlr", values=LOW)])]).scores)
+    table = window_table(means["data"].iloc[0], means)
+    assert list(table.cells) == ["model", "arm", "16", "256", "full"]
+    assert [cell.split("\n")[0] for cell in table.cells.iloc[0]] == [
+        "S4", "from scratch", "61.2 ± 1.3", "80.4 ± 1.1", "80.4 ± 1.1"
+    ]  # fmt: skip
+    assert len(table.cells) == 1 and "by the positions that a mixer sees" in results_text(tmp_path)
+    assert window_table("listops", means[means["architecture"] == "s4"]) is None

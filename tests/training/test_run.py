@@ -156,7 +156,7 @@ def test_the_best_checkpoint_on_validation_is_kept_not_the_last(tiny, tmp_path):
 
 def test_labelled_subsets_are_nested_and_shared_by_both_phases(tiny):
     def rows(seed=0, **data):
-        data = {"num_train_examples": None, "pretrain_inputs": "subset", **data}
+        data = {"num_train_examples": None, "pretrain_inputs": "subset", "validation": "separate", **data}
         loaded = load_data(tiny(data=data).data, seed)
         return [[tuple(row) for row in split["input_values"]] for split in (loaded.labelled, loaded.pretrain)]
 
@@ -172,7 +172,8 @@ def test_labelled_subsets_are_nested_and_shared_by_both_phases(tiny):
 
 def test_the_labelled_subset_varies_with_the_seed_of_the_run_unless_it_is_fixed(tiny):
     def labels(seed, **data):
-        section = tiny(data={"num_train_examples": 10, "num_validation_examples": 5, **data}).data
+        data = {"num_train_examples": 10, "num_validation_examples": 5, "validation": "separate", **data}
+        section = tiny(data=data).data
         loaded = load_data(section, seed)
         return loaded.labelled["input_values"][:], loaded.validation["input_values"][:]
 
@@ -196,6 +197,21 @@ def test_labels_can_pay_for_their_own_validation(tiny, tmp_path):
     run = finetune(tiny(data={"num_train_examples": 20, "validation": "labels"}), tmp_path / "run").output_dir
     sizes = json.loads((run / "data.json").read_text())["splits"]
     assert (sizes["train"]["num_examples"], sizes["validation"]["num_examples"]) == (16, 4)
+
+
+@pytest.mark.parametrize(
+    ("data", "labelled"),
+    [
+        ({"num_train_examples": 20}, 16),
+        ({"train_fraction": 0.5}, 26),
+        ({"num_train_examples": 20, "validation": "separate"}, 20),
+        ({}, 64),
+    ],
+    ids=["number", "fraction", "separate", "no limit"],
+)
+def test_labels_that_are_limited_pay_for_their_own_validation(tiny, data, labelled):
+    loaded = load_data(tiny(data=data).data)
+    assert len(loaded.labelled) == labelled
 
 
 def test_labels_that_pay_for_their_validation_are_enough_for_both(tiny):

@@ -12,7 +12,8 @@ def run(argv: list[str]) -> None:
     """Parse, fit, print a row per baseline."""
     parser = Parser(
         prog="hf-longseq baselines",
-        description="Fit linear models on counts, spectra or random kernels; --data.OPTION is of the loader.",
+        description="Fit linear models on counts, spectra or random kernels, and say what pretraining gained on data "
+        "like these; --data.OPTION is of the loader.",
     )
     parser.add_argument("--task", help="task, see `hf-longseq tasks`")
     parser.add_argument("--data", metavar="SOURCE", help="own csv, jsonl, parquet, npy, npz, folder, or Hub id")
@@ -23,6 +24,7 @@ def run(argv: list[str]) -> None:
     if (options.task is None) == (options.data is None):
         raise HfLongSeqError("baselines need one source: give --task NAME or --data FILE.")
 
+    from hf_longseq.comparison.advice import advice
     from hf_longseq.comparison.baselines import fit_baselines
     from hf_longseq.data.task import limit_examples, load_task
     from hf_longseq.metrics import PERCENT
@@ -42,3 +44,5 @@ def run(argv: list[str]) -> None:
     print(f"{'baseline':<36}{f'{spec.metric}{unit}':>16}{'seconds':>10}")
     for one in fit_baselines(train, splits["test"], spec, seed=options.seed):
         print(f"{one.name:<36}{scale * one.scores[spec.metric]:>16.{1 if scale == 100 else 3}f}{one.seconds:>10.1f}")
+    inputs = len(splits["train"]) + len(splits.get("unlabelled", ()))
+    print("", *advice(spec.modality, inputs, len(train), spec.max_length), sep="\n")

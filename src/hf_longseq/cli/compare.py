@@ -44,6 +44,7 @@ def run(argv: list[str], command: str = "compare") -> None:
         "grid": options.grid or [],
         "tune": options.tune,
         "tune_seeds": numbers(options.tune_seeds, int, "tune_seeds"),
+        "windows": listed(options.window or []),
         "train_fractions": numbers(options.train_fractions, float, "train_fractions"),
         **({"until_decided": options.until_decided} if command == "spt" else {}),
     }
@@ -95,6 +96,9 @@ def add_plan_options(parser: Parser, inits: list[str], seeds: str) -> None:
         "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
     plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
+    plan.add_argument(
+        "--window", nargs="+", metavar="W", help="positions that mixers see, as 16,64,256,full"
+    )  # fmt: skip
     plan.add_argument("--no_baselines", action="store_true", help="leave linear models out of the table")
     plan.add_argument("--jobs", type=int, help="runs at a time [one for each GPU]")
     plan.add_argument("--ray_address", metavar="ADDRESS", help="of a Ray cluster whose machines share output_dir")
@@ -102,6 +106,7 @@ def add_plan_options(parser: Parser, inits: list[str], seeds: str) -> None:
 
 def show_answers(comparison: "Comparison", argv: list[str], jobs: int) -> None:
     """Say of each gain whether pretraining pays, and what to do next."""
+    from hf_longseq.comparison.advice import advice
     from hf_longseq.comparison.answer import LOOKS
 
     found, scores = comparison.answers, comparison.scores
@@ -119,6 +124,9 @@ def show_answers(comparison: "Comparison", argv: list[str], jobs: int) -> None:
         print(f"Two more seeds take about {about}: {shlex.join(['hf-longseq', 'spt', *words, *more])}")
     elif any(answer.more_seeds for answer in found):
         print(f"{len(seeds)} seeds leave it open: the gain is small beside what seeds differ by.")
+    read, known = scores["inputs"].max(), comparison.results
+    if known.get("max_length") and read:
+        print(*advice(known["modality"], int(read), int(scores["labels"].max()), known["max_length"]), sep="\n")
     if any(answer.verdict == "pays" for answer in found):
         data = " --data NEW_FILE" if "--data" in argv else ""
         print(f"Next: {shlex.join(['hf-longseq', 'predict', '--model', str(comparison.best)])}{data}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.arguments import check_seed, convert, plain_scalar
 from hf_longseq.training.config import DENOISING, PHASES, USUAL, SPTConfig, phase_fields
 from hf_longseq.training.recipe import Raw, Recipe
@@ -20,6 +21,9 @@ OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
 INITS = ("scratch", *OBJECTIVE_OF, "scratch-tied")
 # What `scratch-tied` may have in equal amount; the first is what it ties without a word.
 TIES = ("epochs", "steps", "flops")
+
+# The field of a configuration that cuts what a mixer sees, and the word for a model whose mixers see everything.
+WINDOW, FULL = "window", "full"
 
 SHORT_KEYS = {"lr": "learning_rate", "batch": "global_batch_size"}
 
@@ -161,6 +165,25 @@ class Axes:
         for name in {"model": self.archs, "pretrain": self.inits}.get(section, ()):
             if plain(name) != "scratch-tied" and field in variant_fields(name):
                 raise HfLongSeqError(f"grid key {key!r} would undo what {name!r} says: leave one of the two out.")
+
+
+def with_windows(archs: Sequence[str], windows: Sequence[int | str]) -> tuple[str, ...]:
+    """Every architecture with every window of its mixers; "full" is the architecture itself.
+
+    Example:
+        >>> with_windows(["s4", "cnn"], [16, "full"])
+        ('s4@window=16', 's4', 'cnn@window=16', 'cnn')
+    """
+    for window in windows:
+        if window != FULL and (not str(window).isdigit() or int(window) < 1):
+            raise HfLongSeqError(f"window is {window!r}: give numbers of positions, and {FULL} for an uncut model.")
+    for arch in archs if windows else ():
+        if is_hf(arch) or WINDOW in variant_fields(arch):
+            why = "is an architecture of transformers" if is_hf(arch) else "names its window itself"
+            raise HfLongSeqError(f"window would cut {arch!r}, but it {why}: leave one of the two out.")
+    return tuple(
+        arch if window == FULL else f"{arch}@{WINDOW}={int(window)}" for arch in archs for window in windows or [FULL]
+    )
 
 
 def parse_grid(words: Sequence[str] | Mapping[str, Sequence]) -> dict[str, tuple]:

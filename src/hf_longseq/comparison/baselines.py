@@ -128,7 +128,7 @@ def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") ->
         if key not in fitted:
             loaded = data.load(section)
             train = loaded.labelled
-            if section.validation == "labels":  # cross-validation needs no part of its own
+            if section.chosen_on == "labels":  # cross-validation needs no part of its own
                 train = concatenate_datasets([train, loaded.validation])
             tables.append(pd.DataFrame(_lines(run, train, loaded.test, loaded.spec)))
     if len(tables) > 1:

@@ -27,7 +27,7 @@ import pandas as pd
 
 from hf_longseq.comparison import settings
 from hf_longseq.comparison.answer import LOOKS, Answer, answers
-from hf_longseq.comparison.axes import Axes, parse_grid, pretrains
+from hf_longseq.comparison.axes import Axes, parse_grid, pretrains, with_windows
 from hf_longseq.comparison.baselines import add_baselines
 from hf_longseq.comparison.one_run import Task
 from hf_longseq.comparison.plan import Choices, Planner, Run
@@ -79,6 +79,7 @@ def compare(
     tune: bool = False,
     tune_seeds: Sequence[int] = TUNE_SEEDS,
     train_fractions: Sequence[float] = (),
+    windows: Sequence[int | str] = (),
     overrides: Raw | None = None,
     tiny: bool = False,
     jobs: int | None = None,
@@ -104,6 +105,8 @@ def compare(
             in the grid, each architecture tries those of its recipe, a third and three times as much.
         tune_seeds: Seeds that choose; none of them may be among `seeds`.
         train_fractions: Shares of the labelled training examples; smaller ones lie within larger ones.
+        windows: How many positions the mixers see, as `[16, 256, "full"]`: every architecture once with each, and a
+            table of what length is worth.
         overrides: Settings that win over the recipe, for every architecture.
         tiny: Toy sizes.
         jobs: Runs at a time on this machine, each in its own process, on its own GPU where there are several; None
@@ -128,7 +131,7 @@ def compare(
     workers = _workers(jobs, num_processes, ray_address, listener, data)
     load, named = settings.recipe_loader(source, overrides, tiny)
     axes = Axes(
-        tuple(archs or named),
+        with_windows(archs or named, windows),
         tuple(inits),
         tuple(seeds),
         parse_grid(grid),
@@ -147,7 +150,7 @@ def compare(
         loaded = data.load(runs[0].recipe.data)
         resolved = {**joint_settings(bases), "run": settings.run_section(axes)}
         if not overwrite and settings.is_extension(output_dir, resolved, bases):
-            check_held_out(output_dir, loaded, runs[0].recipe.data.validation == "separate")
+            check_held_out(output_dir, loaded, runs[0].recipe.data.chosen_on == "separate")
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
         clear_leftovers(output_dir)

@@ -94,7 +94,7 @@ def collect(output_dir: str | os.PathLike, *, write: bool = False) -> Collected:
         "metric": plan["metric"],
         "greater_is_better": greater_is_better(plan["metric"]),
         "unit": next(units, None),
-        "note": found.first(run_folder.DATA).get("note") or None,
+        **{name: found.first(run_folder.DATA).get(name) or None for name in ("note", "modality", "max_length")},
         "failed": found.failures(),
         "unfinished": [f"{RUNS}/{name}" for name in found.unfinished()],
         "environment": found.first(run_folder.ENVIRONMENT),

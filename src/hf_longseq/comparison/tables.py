@@ -19,6 +19,7 @@ from hf_longseq.comparison.arms import (
     split_name,
     style,
 )  # fmt: skip
+from hf_longseq.comparison.axes import FULL, WINDOW
 from hf_longseq.comparison.scores import KEY, Results, read_results
 from hf_longseq.comparison.statistics import arm_means, gains, partners
 from hf_longseq.metrics import PERCENT
@@ -162,6 +163,27 @@ def arms_table(data: str, means: pd.DataFrame) -> Table:
     return Table("arms", "Every arm: mean ± deviation, 95 % interval, and what one run cost", pd.DataFrame(rows))
 
 
+def window_table(data: str, means: pd.DataFrame) -> Table | None:
+    """What each arm reaches when its mixers see so many positions; None where no window was cut."""
+    rows: dict[tuple, dict] = {}
+    for _, row in means[means["data"] == data].iterrows():
+        name, settings = split_name(row["architecture"])
+        window = settings.pop(WINDOW, FULL)
+        name = "@".join([name, *(f"{key}={value}" for key, value in settings.items())])
+        first = {"model": f"{arch_label(name)}\n{labels_text(row['labels'])}", "arm": _arm_text(row)}
+        rows.setdefault((name, row["labels"], *first.values()), first)[window] = score(row)
+    windows = sorted(
+        {key for row in rows.values() for key in row} - {"model", "arm"}, key=lambda w: (w == FULL, w.zfill(9))
+    )
+    cut = [row for row in rows.values() if set(row) - {"model", "arm", FULL}]
+    if not cut:
+        return None
+    metric = metric_text(means[means["data"] == data].iloc[0])
+    caption = f"What length is worth: {metric}, by the positions that a mixer sees"
+    cells = pd.DataFrame(cut, columns=["model", "arm", *windows]).fillna(NONE)
+    return Table("windows", caption, cells)
+
+
 def candidates_table(scores: pd.DataFrame) -> Table:
     """Settings that were tried, with their validation scores; the chosen one is bold."""
     rows = []
@@ -224,6 +246,8 @@ def results_text(folder: str | Path) -> str:
         seeds = " ".join(str(seed) for seed in sorted(set().union(*means["seeds"])))
         lines = [f"{data}: {table.caption}; mean ± deviation over seeds {seeds}, 95 % interval", ""]
         lines += _aligned(table.cells)
+        if windows := window_table(data, means):
+            lines += ["", f"{windows.caption}", "", *_aligned(windows.cells)]
         if (table.cells["gain"] != NONE).any():
             lines += ["", gain_text(means.iloc[0])]
         if note := data_note(data, results):

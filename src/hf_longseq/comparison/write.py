@@ -124,8 +124,9 @@ def sections(
             notes = [note for note in [tables.data_note(name, results)] if note]
             main = tables.task_table(name, rows)
             more = [tables.gains_table(name, found), tables.arms_table(name, means)]
+            first = [one for one in (main, tables.window_table(name, means)) if one is not None]
             at_once, later = ([drawn[kind]] if kind in drawn else [] for kind in ("labels", "curves"))
-            parts.append(Section(name, notes, [main], at_once, [one for one in more if len(one.cells)], later))
+            parts.append(Section(name, notes, first, at_once, [one for one in more if len(one.cells)], later))
     ends = [tables.failed_table(results.failed), tables.candidates_table(results.scores)]
     ends = [one for one in ends if len(one.cells)]
     notes = [f"The command of this report: {command}"] if command else []

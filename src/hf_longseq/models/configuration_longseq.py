@@ -82,7 +82,10 @@ class LongSeqConfig(PreTrainedConfig):
         dropout: probability, applied to what each sub-block adds to the residual stream.
         tied_dropout: drop whole channels of a sequence, with one mask for all its positions.
         bidirectional: whether a position sees what follows it. Causal models can generate and stream.
-        pooling: "mean", "max", "first" or "last", over valid positions.
+        window: None, or a number w of positions: the mixers read blocks of w positions, each as a sequence of its own,
+            so that nothing in a block depends on what lies outside it; heads pool over all blocks. Shows what length
+            is worth. Such a model keeps no cache.
+        pooling: "mean", "max", "first" or "last", over valid positions; with a `window` one of the first two.
         pair_classification: the classifier reads two documents, joined as [a, b, a - b, a * b].
         classifier_hidden_size: width of a hidden layer in the classifier; None for a linear classifier.
         classifier_act: activation of that hidden layer.
@@ -115,6 +118,7 @@ class LongSeqConfig(PreTrainedConfig):
     dropout: float | int = 0.0
     tied_dropout: bool = False
     bidirectional: bool = False
+    window: int | None = None
     pooling: str = "mean"
     pair_classification: bool = False
     classifier_hidden_size: int | None = None
@@ -138,6 +142,7 @@ class LongSeqConfig(PreTrainedConfig):
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
             if close and name not in {*known, *standard} and not name.endswith("_token_id"):
                 raise ValueError(f"{type(self).__name__} has no field {name!r}; did you mean {close[0]!r}?")
+        self.use_cache = self.use_cache and self.window is None
         super().__post_init__(**kwargs)
 
     @property
@@ -150,8 +155,13 @@ class LongSeqConfig(PreTrainedConfig):
         require_inputs_and_heads(self)
         require_choice(self, "norm", ("layer", "rms", "batch", "scale"))
         require_choice(self, "norm_position", ("pre", "post"))
-        for field in ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size"):
+        for field in ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size", "window"):
             require_at_least(self, field, 1)
+        if self.window is not None and self.pooling in ("first", "last"):
+            raise ValueError(
+                f"{type(self).__name__}.pooling is {self.pooling!r} with window={self.window}, so that a classifier "
+                "would see one block alone; set pooling to 'mean' or 'max'."
+            )
         require_probability(self, "dropout")
         if self.pretraining_objective == "causal" and self.bidirectional:
             raise ValueError(

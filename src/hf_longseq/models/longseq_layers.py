@@ -5,6 +5,8 @@
 Axes: B batch, L length, H hidden size, K number of labels.
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -35,6 +37,61 @@ def packing(valid_BL: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def take_positions(x_BLH: torch.Tensor, index_BL: torch.Tensor) -> torch.Tensor:
     """`x_BLH[b, index_BL[b, l]]` for every b and l."""
     return x_BLH.gather(1, index_BL[..., None].expand(-1, -1, x_BLH.shape[-1]))
+
+
+@dataclass
+class WindowBlocks:
+    """A batch cut into blocks of W positions, which a mixer reads as M sequences of their own.
+
+    Blocks are counted from the first real position, so that padding on the left does not move them; those without a
+    real position are left out.
+
+    Attributes:
+        shape: (B, number of blocks of a sequence, W).
+        valid_MW: 1 at real positions, None when all are.
+        order_BL: index that moves the first real position to the front; None where it stands there.
+        inverse_BL: index that undoes it.
+        kept_M: which of all blocks are left; None for all.
+    """
+
+    shape: tuple[int, int, int]
+    valid_MW: torch.Tensor | None = None
+    order_BL: torch.Tensor | None = None
+    inverse_BL: torch.Tensor | None = None
+    kept_M: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, x_BLH: torch.Tensor, valid_BL: torch.Tensor | None, window: int) -> "WindowBlocks":
+        """The blocks of a batch; `valid_BL` is 1 at real positions, None when all are."""
+        batch, length = x_BLH.shape[:2]
+        window = min(window, length)
+        blocks = cls((batch, -(-length // window), window))
+        if valid_BL is None and length % window == 0:
+            return blocks
+        valid_BL = torch.ones_like(x_BLH[..., 0]) if valid_BL is None else valid_BL
+        place_L, first_B1 = torch.arange(length, device=x_BLH.device), valid_BL.long().argmax(dim=1, keepdim=True)
+        blocks.order_BL, blocks.inverse_BL = (place_L + first_B1) % length, (place_L - first_B1) % length
+        valid_MW = blocks.cut(valid_BL[..., None])[..., 0]
+        blocks.kept_M = valid_MW.any(dim=1).nonzero()[:, 0]
+        blocks.valid_MW = valid_MW[blocks.kept_M]
+        return blocks
+
+    def cut(self, x_BLH: torch.Tensor) -> torch.Tensor:
+        """(B, L, H) to (M, W, H), zeros behind the end of a sequence."""
+        batch, count, window = self.shape
+        if self.order_BL is not None:
+            x_BLH = take_positions(x_BLH, self.order_BL)
+        x_BLH = F.pad(x_BLH, (0, 0, 0, count * window - x_BLH.shape[1]))
+        x_MWH = x_BLH.reshape(batch * count, window, -1)
+        return x_MWH if self.kept_M is None else x_MWH[self.kept_M]
+
+    def join(self, x_MWH: torch.Tensor, length: int) -> torch.Tensor:
+        """(M, W, H) to (B, L, H), zeros where no block is left."""
+        batch, count, window = self.shape
+        if self.kept_M is not None:
+            x_MWH = x_MWH.new_zeros(batch * count, *x_MWH.shape[1:]).index_copy(0, self.kept_M, x_MWH)
+        x_BLH = x_MWH.reshape(batch, count * window, -1)[:, :length]
+        return x_BLH if self.inverse_BL is None else take_positions(x_BLH, self.inverse_BL)
 
 
 class LongSeqBatchNorm(nn.Module):

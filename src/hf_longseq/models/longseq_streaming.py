@@ -75,7 +75,7 @@ class LongSeqStream:
         model: a causal model of this package, in evaluation mode.
 
     Raises:
-        ValueError: for a bidirectional model, a classifier of pairs, or a model in training mode.
+        ValueError: for a bidirectional model, one with a window, a classifier of pairs, or a model in training mode.
     """
 
     def __init__(self, model: nn.Module):
@@ -85,6 +85,8 @@ class LongSeqStream:
                 f"{name} is bidirectional and needs the whole sequence at once: only models built with "
                 "bidirectional=False read streams."
             )
+        if getattr(config, "window", None) is not None:
+            raise ValueError(f"{name} has window={config.window}: only models without one read streams.")
         if config.pair_classification:
             raise ValueError(f"{name} classifies pairs of sequences: only classifiers of single ones read streams.")
         self.model = model

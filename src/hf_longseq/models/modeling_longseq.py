@@ -33,6 +33,7 @@ from .longseq_layers import (
     LongSeqBatchNorm,
     LongSeqDropout,
     LongSeqScaleNorm,
+    WindowBlocks,
     apply_norm,
     build_norm,
 )
@@ -62,16 +63,19 @@ class LongSeqBlock(GradientCheckpointingLayer):
         attention_mask: torch.Tensor | None = None,
         valid_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
+        blocks: WindowBlocks | None = None,
         **kwargs,
     ) -> torch.Tensor:
         """(B, L, H) to (B, L, H). `attention_mask` is in the mixer's own form, `valid_mask` (B, L) is 1 at real
-        positions or None when all are."""
+        positions or None when all are; with `blocks` the mixer reads those."""
         residual = hidden_states
         if self.pre_norm:
             hidden_states = apply_norm(self.mixer_norm, hidden_states, valid_mask)
         if self.mixer_adds_residual:
-            kwargs["residual"] = residual
-        mixed, _ = self.mixer(hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs)
+            kwargs["residual"] = residual if blocks is None else blocks.cut(residual)
+        mixed = hidden_states if blocks is None else blocks.cut(hidden_states)
+        mixed, _ = self.mixer(mixed, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs)
+        mixed = mixed if blocks is None else blocks.join(mixed, residual.shape[1])
         hidden_states = mixed if self.mixer_adds_residual else residual + self.dropout(mixed)
         if not self.pre_norm:
             hidden_states = apply_norm(self.mixer_norm, hidden_states, valid_mask)
@@ -253,6 +257,37 @@ class LongSeqModel(LongSeqPreTrainedModel):
         mask = create_recurrent_attention_mask(self.config, hidden_states, attention_mask, past_key_values)
         return hidden_states, {"attention_mask": mask, **({"direction": direction} if direction else {})}
 
+    def _window_inputs(
+        self,
+        inputs_embeds: torch.Tensor,
+        valid_mask: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        direction: str | None,
+    ) -> tuple[torch.Tensor, dict]:
+        """As `mixer_inputs`, for mixers that read blocks of the window; positions are still those of the sequence."""
+        batch, length, _ = inputs_embeds.shape
+        blocks = WindowBlocks.of(inputs_embeds, valid_mask, self.config.window)
+        if position_ids is None:
+            valid_BL = torch.ones_like(inputs_embeds[..., 0]) if valid_mask is None else valid_mask
+            position_ids = (valid_BL.long().cumsum(-1) - 1).clamp(min=0)
+        positions = blocks.cut(position_ids.expand(batch, -1)[..., None])[..., 0]
+        hidden_states, kwargs = self.mixer_inputs(
+            blocks.cut(inputs_embeds), blocks.valid_MW, positions, None, direction
+        )
+        return blocks.join(hidden_states, length), {**kwargs, "blocks": blocks}
+
+    def _check_window(self, attention_mask: torch.Tensor | None, past_key_values: Cache | None) -> None:
+        if past_key_values is not None:
+            raise ValueError(
+                f"past_key_values were given to a model with window={self.config.window}, which reads whole sequences "
+                "in blocks; leave them out, and generate with use_cache=False."
+            )
+        if attention_mask is not None and attention_mask.ndim != 2:
+            raise ValueError(
+                f"attention_mask has shape {tuple(attention_mask.shape)}; a model with window={self.config.window} "
+                "takes a mask (batch, length)."
+            )
+
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -299,7 +334,7 @@ class LongSeqModel(LongSeqPreTrainedModel):
         inputs_embeds = without_padding(inputs_embeds, valid_mask)
         # with a cache the first piece of a left-padded row may be all padding
         check_lengths(inputs_embeds.shape[1], attention_mask if past_key_values is None else None)
-        use_cache = bool(use_cache) and not self.config.bidirectional
+        use_cache = bool(use_cache) and not self.config.bidirectional and self.config.window is None
         if past_key_values is not None and self.config.bidirectional:
             raise ValueError("past_key_values were given to a bidirectional model; only causal models carry a cache.")
         if use_cache and past_key_values is None and not self.training:
@@ -307,9 +342,13 @@ class LongSeqModel(LongSeqPreTrainedModel):
 
         if inputs_embeds.shape[0] == 0:  # no sequence at all: nothing to mix
             return BaseModelOutputWithPast(inputs_embeds, past_key_values=past_key_values if use_cache else None)
-        hidden_states, mixer_kwargs = self.mixer_inputs(
-            inputs_embeds, attention_mask, position_ids, past_key_values, direction
-        )
+        if self.config.window is None:
+            hidden_states, mixer_kwargs = self.mixer_inputs(
+                inputs_embeds, attention_mask, position_ids, past_key_values, direction
+            )
+        else:
+            self._check_window(attention_mask, past_key_values)
+            hidden_states, mixer_kwargs = self._window_inputs(inputs_embeds, valid_mask, position_ids, direction)
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states, valid_mask=valid_mask, past_key_values=past_key_values, **mixer_kwargs, **kwargs

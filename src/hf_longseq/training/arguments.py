@@ -55,8 +55,10 @@ class DataSection:
     task: str = option("", "task name, see `hf-longseq tasks list`")
     train_fraction: float | None = option(None, "share of the training split whose labels are used")
     num_train_examples: int | None = option(None, "number of training examples whose labels are used")
-    validation: Literal["separate", "labels"] = option(
-        "separate", "what fine-tuning is chosen on: the task's validation split, or a fifth of the training labels"
+    validation: Literal["separate", "labels"] | None = option(
+        None,
+        "what fine-tuning is chosen on: the task's validation split (separate), or a fifth of the training labels "
+        "(labels; usual where these are limited)",
     )
     num_validation_examples: int | None = option(None, "validation examples used, at most (default: all)")
     num_test_examples: int | None = option(None, "test examples used, at most (default: all)")
@@ -83,6 +85,12 @@ class DataSection:
             require(self, "data", name, 1)
         if isinstance(self.pretrain_inputs, int):
             require(self, "data", "pretrain_inputs", 1)
+
+    @property
+    def chosen_on(self) -> str:
+        """What fine-tuning is chosen on: "separate" or "labels". A hundred labels are a hundred labels."""
+        limited = self.num_train_examples is not None or self.train_fraction is not None
+        return self.validation or ("labels" if limited else "separate")
 
 
 def require(section: Any, where: str, name: str, minimum: float) -> None:

@@ -171,7 +171,7 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     else:
         pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
     validation = held_out["validation"]
-    if section.validation == "labels":
+    if section.chosen_on == "labels":
         subset = section.pretrain_inputs == "subset"
         labelled, validation = _cut_labels(labelled, spec, by_class)
         pretrain = labelled if subset else pretrain
@@ -182,7 +182,9 @@ def _cut_labels(labelled: "Dataset", spec: TaskSpec, by_class: bool) -> "tuple[D
     """Labelled rows for training and, a fifth of them, for every choice."""
     count = max(round(VALIDATION_SHARE * len(labelled)), 1)
     if count == len(labelled):
-        raise HfLongSeqError("data.validation is labels, and there is one labelled row: label more, or use separate.")
+        raise HfLongSeqError(
+            "one labelled row cannot train and choose as well: label more, or add --data.validation separate."
+        )
     ordered = limit_examples(labelled, len(labelled), HELD_OUT_SEED, by_class)
     train, validation = ordered.select(range(count, len(ordered))), ordered.select(range(count))
     if by_class:
@@ -327,7 +329,8 @@ def _trainer(job: Job, stop: callbacks.StopOnSignal) -> LongSeqTrainer:
 def _open_folder(job: Job, trainer: LongSeqTrainer, overwrite: bool) -> tuple[str, Path | None]:
     """Claim the run's folder, the same in all processes: whether it is finished, and the checkpoint to go on from."""
     settings = job.resolved(trainer.transfer.commit if trainer.transfer else None)
-    record = run_folder.data_record(job.splits, job.data.spec, settings["data"])
+    options = settings["data"] | {"validation": job.recipe.data.chosen_on}
+    record = run_folder.data_record(job.splits, job.data.spec, options)
     distributed.check_same("the data", record["splits"], "copy the same files to every machine.")
     return distributed.by_main(lambda: _claim(job, settings, record, overwrite))
 

@@ -266,7 +266,9 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
     from hf_longseq.data.published import content_hash
 
     sizes = {name: {"num_examples": len(split), "sha256": content_hash(split)} for name, split in splits.items()}
-    origin = {name: getattr(spec, name) for name in ("source", "license", "note", "mask_ratio")}
+    origin = {
+        name: getattr(spec, name) for name in ("modality", "max_length", "source", "license", "note", "mask_ratio")
+    }
     return {"task": spec.name, **origin, "options": options, "splits": sizes}
 
 
