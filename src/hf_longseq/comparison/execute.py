@@ -150,7 +150,8 @@ def compare(
         loaded = data.load(runs[0].recipe.data)
         resolved = {**joint_settings(bases), "run": settings.run_section(axes)}
         if not overwrite and settings.is_extension(output_dir, resolved, bases):
-            check_held_out(output_dir, loaded, runs[0].recipe.data.chosen_on == "separate")
+            separate = all(run.recipe.data.chosen_on == "separate" for run in runs)
+            check_held_out(output_dir, loaded, separate)
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
         clear_leftovers(output_dir)
