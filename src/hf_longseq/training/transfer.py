@@ -2,23 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a checkpoint to a classifier, with a report of what was loaded, what is new and what was dropped.
 
-The rule: everything of the trunk is loaded, and the classifier is new. Anything else is an error, for a silent
-mismatch would turn "pretrained" into "partly from scratch". It holds for architectures of transformers as well: their
-trunk is the base model, and the head what stands around it. Their pooler belongs to the head, for pretraining does
-not have it.
+The rule: everything of the trunk is loaded, and the classifier is new. Anything else is an error: a silent mismatch
+would turn "pretrained" into "partly from scratch". Of an architecture of transformers the trunk is the base model
+without its pooler.
 
-The data may be others than those of the checkpoint. The embedding of inputs is new, and reported so, where ids mean
-something else or series have other channels. A classifier whose classes have the same names keeps its head.
+The embedding of inputs is new, and reported so, where ids mean something else or series have other channels. A
+classifier for classes of the same names keeps its head.
 
-A causally pretrained trunk may become a bidirectional classifier. Of attention the mask opens and every tensor is
-loaded. State-space parameters that exist once per direction (S4, DLR, LRU, S5, MEGA) are loaded into the forward
-direction. Whatever is new starts with the numbers that a model from scratch has at the same seed.
+A causally pretrained trunk may become a bidirectional classifier. Attention loads every tensor and opens its mask.
+State-space parameters that exist once per direction (S4, DLR, LRU, S5, MEGA) are loaded into the forward one. New
+parameters equal those of a model from scratch at the same seed.
 """
 
 import contextlib
+import copy
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,9 @@ from hf_longseq.training.hf_architectures import base_config, commit_of, starts_
 from hf_longseq.training.run_folder import read_resolved
 from hf_longseq.training.untrusted import SAFELY, check_safetensors, read_config
 
-NEW_PREFIXES = ("classifier.",)
-DROPPED_PREFIXES = ("lm_head.", "reconstruction_head.", "classifier.")
+OURS, ADAPTER = "longseq_", "longseq_adapter"
+CLASSIFIER, POOLER = "classifier.", "pooler."
+HEADS = ("lm_head.", "reconstruction_head.", CLASSIFIER)
 # Fields in which a classifier may differ from the checkpoint it starts from: its head, regularisation, bookkeeping.
 HEAD_FIELDS = frozenset(
     "pooling classifier_hidden_size classifier_act pair_classification problem_type id2label label2id num_levels "
@@ -63,15 +63,14 @@ PER_DIRECTION = frozenset(
 )
 # Fields that say how far a model looks ahead: a causal checkpoint may be opened.
 DIRECTION_FIELDS = ("bidirectional", "direction_join", "ema_truncation")
-ADAPTER = "longseq_adapter"
 
 
 @dataclass(frozen=True)
 class TransferReport:
     """Names of the tensors that a classifier took over, started afresh (as from scratch), and left behind.
 
-    In `forward` are those taken over in the forward direction alone. `commit` is that of the repository they came
-    from, `pretrained_on` the task of the checkpoint, where it is another.
+    `forward` names those taken over into the forward direction. `commit` is that of their repository, `pretrained_on`
+    the task of the checkpoint if it is another.
     """
 
     loaded: tuple[str, ...]
@@ -106,18 +105,13 @@ def load_pretrained(
     checkpoint, commit = local_checkpoint(checkpoint)
     recorded = ((read_resolved(checkpoint) or {}).get("data") or {}).get("task")
     pretrained = config_of(checkpoint, where)
-    of_transformers = not pretrained.model_type.startswith("longseq_")
-    own = config.backbone_config if of_transformers and config.model_type == ADAPTER else config
-    compare_configs(where, pretrained, own)
+    inside = config.model_type == ADAPTER and not pretrained.model_type.startswith(OURS)
+    compare_configs(where, pretrained, config.backbone_config if inside else config)
     check_safetensors(checkpoint)
-    # built as from scratch, so that what is not loaded is what scratch begins with
+    # built as from scratch: new parameters equal those of scratch
     model = auto_class.from_config(config)
     with torch.random.fork_rng(devices=[]):
-        if of_transformers:
-            other = pretrained.vocab_size != own.vocab_size
-            _, report = take_trunk(model, checkpoint, where, new_vocabulary=other)
-        else:
-            report = _take_over(model, *_open(auto_class, checkpoint, pretrained, where))
+        _, report = take_trunk(model, checkpoint, pretrained, where)
     return model, replace(report, commit=commit, pretrained_on=recorded if task and recorded != task else None)
 
 
@@ -145,7 +139,7 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
 
 
 def config_of(checkpoint: str | os.PathLike, where: str) -> PreTrainedConfig:
-    """The configuration of a checkpoint, which may be anybody's: without code that lies beside it."""
+    """The configuration of a checkpoint, read without its code."""
     with explained(f"{where} has a configuration that cannot be read", OSError, ValueError, StrictDataclassError):
         return read_config(checkpoint)
 
@@ -153,14 +147,14 @@ def config_of(checkpoint: str | os.PathLike, where: str) -> PreTrainedConfig:
 def model_section(checkpoint: Path) -> dict[str, Any]:
     """The model section of a recipe that has the trunk of a checkpoint: as its run recorded it, else by its config.
 
-    A model of transformers gives `arch` alone: it is a trunk to start from by that name. Of a causal model direction
-    and pooling are left to the recipe, which opens it.
+    A model of transformers gives only `arch`, by which a recipe starts from it. The recipe sets direction and pooling
+    of a causal model.
     """
     recorded = (read_resolved(checkpoint) or {}).get("model")
     if recorded:
         return recorded
     config = config_of(checkpoint, f"init_from {checkpoint}")
-    arch = config.model_type.removeprefix("longseq_")
+    arch = config.model_type.removeprefix(OURS)
     if config.model_type == ADAPTER:
         raise HfLongSeqError(
             f"init_from {checkpoint} is a {config.backbone_config.model_type} trunk without the settings it was "
@@ -172,85 +166,108 @@ def model_section(checkpoint: Path) -> dict[str, Any]:
     return {"arch": arch, **{name: getattr(config, name) for name in model_field_types(arch) if name not in left}}
 
 
-def _open(
-    auto_class: type, checkpoint: Path, config: PreTrainedConfig, where: str
-) -> tuple[PreTrainedModel, set[str], set[str]]:
-    """The checkpoint as it is, under a head of the wanted class; names of the tensors loaded, and of other heads'."""
-    with _quiet(f"{where} does not fit the model"):
-        given, found = auto_class.from_pretrained(
-            checkpoint,
-            config=config,
+def take_trunk(
+    model: PreTrainedModel,
+    source: str | os.PathLike,
+    config: PreTrainedConfig,
+    where: str,
+    *,
+    revision: str | None = None,
+    whole: bool = True,
+) -> tuple[PreTrainedModel, TransferReport]:
+    """Copy the trunk of a checkpoint into `model`, from safetensors alone, and a classifier of the same classes.
+
+    The embedding of other inputs stays as it is in `model`. `config` is the checkpoint's, and `where` its name in
+    messages. A `whole` checkpoint has no further tensor of its trunk; others may hold old buffers.
+
+    Returns:
+        The base model of the checkpoint, and what was copied.
+    """
+    ours = config.model_type.startswith(OURS)
+    with _quiet(f"{where} cannot be loaded"):
+        base, found = AutoModel.from_pretrained(
+            source,
+            config=copy.deepcopy(config),
+            revision=revision or "main",
             dtype="float32",
             ignore_mismatched_sizes=True,
             output_loading_info=True,
             **SAFELY,
         )
-    lacks = [*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])]
-    # the unexpected ones are without those of heads, which our models leave unsaid
-    _check_fit(where, [key for key in lacks if not key.startswith(NEW_PREFIXES)], found["unexpected_keys"])
-    stored: set[str] = set()
-    for path in checkpoint.glob("*.safetensors"):
-        with safe_open(path, framework="pt") as file:
-            stored.update(name for name in file.keys() if name.startswith(DROPPED_PREFIXES))
-    own = given.state_dict().keys()
-    return given, own - found["missing_keys"], stored - own
+        heads = _heads(Path(source)) if ours else {}
+    inside = model.config.model_type == ADAPTER != config.model_type
+    place = "model.backbone" if inside else model.base_model_prefix
+    trunk = model.get_submodule(place)
+    own, tensors, unexpected = trunk.state_dict().keys(), base.state_dict(), found["unexpected_keys"]
+    table = tuple(f"{name}." for name, module in base.named_modules() if module is base.get_input_embeddings())
+    replaced = table if _other_inputs(config, trunk.config) else ()
+    stored = tensors.keys() - found["missing_keys"] - {key for key, *_ in found["mismatched_keys"]}
+    left = {key for key in stored if key not in own or key.startswith(replaced)}
+    given = {f"{place}.{key}": tensors[key] for key in stored - left}
+    if config.id2label == model.config.id2label and model.config.problem_type != "regression":
+        given |= {name: tensor for name, tensor in heads.items() if name.startswith(CLASSIFIER)}
+    loaded, forward, new = _copy(model, given)
+
+    opened = ours and model.config.bidirectional and not config.bidirectional
+    needed = [key for key in own if not key.startswith((POOLER, *replaced)) and not (opened and key not in tensors)]
+    holds = [key for key in left if not key.startswith((POOLER, *table))]
+    if whole:
+        holds += [key for key in unexpected if ours or key.startswith(f"{base.base_model_prefix}.")]
+    _check_fit(where, [key for key in needed if f"{place}.{key}" in new], holds)
+    dropped = {*unexpected, *heads, *(f"{base.base_model_prefix}.{key}" for key in left)} - {*loaded}
+    return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
 
 
-def _check_fit(where: str, lacks: Iterable[str], holds: Iterable[str]) -> None:
+def _check_fit(where: str, lacks: list[str], holds: list[str]) -> None:
     """Raise if a checkpoint lacks tensors in the shapes of its model, or holds further ones."""
     if lacks or holds:
         what = f"lacks {min(lacks)} in the shape of its model" if lacks else f"also holds {min(holds)}"
         raise HfLongSeqError(f"{where} {what}, so it does not fit this model: use the same model section.")
 
 
-def _take_over(model: PreTrainedModel, given: PreTrainedModel, found: set[str], left: set[str]) -> TransferReport:
-    """Copy what `given` has loaded into `model`, which may see more than `given` does, and may read other inputs."""
-    tensors = given.state_dict()
-    changed: tuple[str, ...] = ()
-    if given.config.id2label != model.config.id2label or model.config.problem_type == "regression":
-        changed += NEW_PREFIXES
-    if _other_inputs(given.config, model.config):
-        embedding = given.get_input_embeddings()
-        changed += tuple(f"{name}." for name, module in given.named_modules() if module is embedding)
-    read = {name: tensors[name] for name in found if not name.startswith(changed)}
-    return _copy(model, read, {*left, *found})
+def _heads(checkpoint: Path) -> dict[str, torch.Tensor]:
+    """The tensors of heads in the files of a checkpoint."""
+    found = {}
+    for path in checkpoint.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            found |= {name: file.get_tensor(name) for name in file.keys() if name.startswith(HEADS)}
+    return found
 
 
-def _copy(model: PreTrainedModel, given: dict[str, torch.Tensor], names: Iterable[str]) -> TransferReport:
-    """Copy tensors into those of the same names of a model; of all `names`, those that are left over are dropped."""
+def _copy(model: PreTrainedModel, given: dict[str, torch.Tensor]) -> tuple[list[str], list[str], set[str]]:
+    """Copy tensors into those of a model; names of those copied, of those copied forward, and of the rest."""
     own = model.state_dict()
-    loaded, forward, used = [], [], set()
+    loaded, forward = [], []
     for name, tensor in own.items():
         # a reverse trunk of its own starts from the weights of the forward one
-        source = name if name in given else name.replace("model.backbone_reverse.", "model.backbone.", 1)
-        if source not in given:
+        source = given.get(name, given.get(name.replace("model.backbone_reverse.", "model.backbone.", 1)))
+        if source is None:
             continue
-        if tensor.shape == given[source].shape:
-            tensor.copy_(given[source])
+        if tensor.shape == source.shape:
+            tensor.copy_(source)
             loaded.append(name)
         elif name.rsplit(".", 1)[-1] in PER_DIRECTION:
-            tensor[: len(given[source])].copy_(given[source])
+            tensor[: len(source)].copy_(source)
             forward.append(name)
-        else:
-            continue
-        used.add(source)
-    new = own.keys() - {*loaded, *forward}
-    return TransferReport(*(tuple(sorted(some)) for some in (loaded, new, {*names} - used, forward)))
+    return loaded, forward, own.keys() - {*loaded, *forward}
 
 
 def _other_inputs(old: PreTrainedConfig, new: PreTrainedConfig) -> bool:
-    """Whether two configurations of one input type embed different inputs: ids that mean something else, channels."""
-    reads_values = getattr(new, "input_type", "tokens") == "values"
-    fields = {"num_channels"} if reads_values else INPUT_FIELDS - {"num_channels"}
-    if not reads_values and new.model_type == ADAPTER:
-        return old.backbone_config.vocab_size != new.backbone_config.vocab_size
+    """Whether two configurations of one input type embed different inputs: other channels, or ids of another sense."""
+    if getattr(new, "input_type", "tokens") == "values":
+        return old.num_channels != new.num_channels
+    if new.model_type == ADAPTER:
+        old, new = old.backbone_config, new.backbone_config
+    if not new.model_type.startswith(OURS):
+        return old.vocab_size != new.vocab_size
+    fields = INPUT_FIELDS - {"num_channels"}
     known = [name for name in fields if getattr(old, name, None) is not None]  # ids may not be recorded
     return any(getattr(old, name) != getattr(new, name, None) for name in known)
 
 
 @contextlib.contextmanager
 def _quiet(failure: str):
-    """Without transformers' own report of new and dropped tensors, which would come before ours."""
+    """Silence transformers' own report of new and dropped tensors."""
     verbosity = hf_logging.get_verbosity()
     hf_logging.set_verbosity_error()
     try:
@@ -258,48 +275,6 @@ def _quiet(failure: str):
             yield
     finally:
         hf_logging.set_verbosity(verbosity)
-
-
-def trunk_of(model: PreTrainedModel) -> tuple[str, PreTrainedModel]:
-    """The base model of transformers within a model, and the name it has there."""
-    name = "model.backbone" if model.config.model_type == ADAPTER else model.base_model_prefix
-    return name, model.get_submodule(name)
-
-
-def take_trunk(
-    model: PreTrainedModel,
-    source: str | os.PathLike,
-    where: str,
-    *,
-    revision: str | None = None,
-    new_vocabulary: bool = False,
-    ours: bool = True,
-) -> tuple[PreTrainedModel, TransferReport]:
-    """Copy a base model of transformers into the trunk of `model`: safetensors only, no code of its own.
-
-    With a `new_vocabulary` the token embedding stays as it is, because the ids mean something else. In a checkpoint of
-    `ours` a tensor too many is a mistake; others may hold buffers of old versions. `where` is its name in messages.
-
-    Returns:
-        The base model, and what was copied of it.
-    """
-    options = {} if revision is None else {"revision": revision}
-    with _quiet(f"{where} cannot be loaded"):
-        base, found = AutoModel.from_pretrained(source, dtype="float32", output_loading_info=True, **SAFELY, **options)
-    name, trunk = trunk_of(model)
-    own, unexpected, token_table = trunk.state_dict(), found["unexpected_keys"], base.get_input_embeddings().weight
-    embedding = next(key for key, tensor in base.named_parameters() if tensor is token_table)
-    given = {key: tensor for key, tensor in base.state_dict().items() if key not in found["missing_keys"]}
-    left = [key for key in given if key not in own or (new_vocabulary and key == embedding)]
-    given = {key: tensor for key, tensor in given.items() if key not in left}
-    # a pooler belongs to the head
-    lacks = [key for key in own if key not in given or own[key].shape != given[key].shape]
-    lacks = [key for key in lacks if not key.startswith("pooler.") and not (new_vocabulary and key == embedding)]
-    holds = [key for key in left if not key.startswith("pooler.") and key != embedding]
-    if ours:
-        holds += [key for key in unexpected if key.startswith(f"{base.base_model_prefix}.")]
-    _check_fit(where, lacks, holds)
-    return base, _copy(model, {f"{name}.{key}": tensor for key, tensor in given.items()}, [*unexpected, *left])
 
 
 def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrainedConfig) -> None:
@@ -347,15 +322,13 @@ def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: Task
         return None
     fields = section.fields
     config = base_config(section.arch, fields.get("pretrained"), fields.get("revision"))
-    reads_values = model.config.model_type == ADAPTER and model.config.input_type == "values"
-    other_vocabulary = not reads_values and config.vocab_size != spec.vocab_size
     commit = commit_of(source, fields.get("revision"))
     revision = commit or fields.get("revision")
     where = f"model.pretrained {source!r}"
-    base, report = take_trunk(model, source, where, revision=revision, new_vocabulary=other_vocabulary, ours=False)
-    if other_vocabulary:
+    base, report = take_trunk(model, source, config, where, revision=revision, whole=False)
+    if spec.modality == "tokens" and config.vocab_size != spec.vocab_size:
         rows = base.get_input_embeddings().weight.detach()
-        own = trunk_of(model)[1].get_input_embeddings().weight
+        own = model.get_input_embeddings().weight
         with torch.no_grad():
             for index, ids in enumerate(spelled(spec, _tokenizer(source, revision))):
                 if ids:
@@ -370,7 +343,7 @@ def _tokenizer(source: str, revision: str | None):
 
 
 def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
-    """For every id of the task the pretrained tokens that spell it; an empty list where it stands for nothing."""
+    """The pretrained tokens that spell each id of the task; an empty list for padding and the like."""
     special = {
         spec.mask_token_id: tokenizer.mask_token_id,
         spec.eos_token_id: tokenizer.eos_token_id,
@@ -387,7 +360,7 @@ def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
 
 
 def _text_of(spec: TaskSpec, index: int) -> str:
-    """How an id is written: the symbol of a vocabulary, the character of a byte, or the number that a level is."""
+    """The spelling of an id: the symbol of a vocabulary, the character of a byte, or the number of a level."""
     if spec.vocabulary:
         return spec.vocabulary[index]
     if task_tokenizer(spec) is None:
