@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from safetensors import SafetensorError
 
 from fresh_process import answer, run_fresh
 from hf_longseq import recipes
@@ -184,6 +185,23 @@ def test_a_place_that_is_not_the_user_s_is_named_with_a_remedy(monkeypatch, caps
 
     monkeypatch.setattr("hf_longseq.cli.tasks.run", closed)
     assert main(["tasks"]) == 2 and "home/.cache may not be read or written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at inline_container.cc:664] . unexpected pos 64 vs 0"),
+        RuntimeError("basic_ios::clear: iostream error"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_disk_that_is_full_for_torch_or_safetensors_is_a_sentence(monkeypatch, capsys, error):
+    def full(words):
+        raise error
+
+    monkeypatch.setattr("hf_longseq.cli.tasks.run", full)
+    assert main(["tasks"]) == 2
+    assert f"could not be written or read ({error}): make room on the disk" in capsys.readouterr().err
 
 
 def test_what_must_not_happen_keeps_its_traceback(monkeypatch):

@@ -32,6 +32,9 @@ COMMANDS = {
     "env": "versions and hardware, for bug reports and records",
 }
 
+# Words in the errors, beside OSError, of torch and safetensors where a file fails, as on a full disk.
+FILE_FAILURES = ("SafetensorError", "inline_container", "PytorchStream", "iostream error")
+
 # The commands that train: they have a folder by default and may run in several processes.
 TRAINING = ("pretrain", "finetune", "spt", "compare")
 
@@ -79,6 +82,11 @@ def _sentence(error: Exception) -> str | None:
         return (
             f"{one_line(error.filename)} may not be read or written by this user: choose another place, or give "
             "yourself the right to it; HF_HOME is the place of the caches."
+        )
+    if any(words in f"{type(error).__name__} {said}" for words in FILE_FAILURES):
+        return (
+            f"a file of weights or states could not be written or read ({said}): make room on the disk, or restore "
+            "the file, and rerun the command."
         )
     if isinstance(error, (ImportError, ValueError, OSError)):
         return f"{said} (HF_LONGSEQ_TRACEBACK=1 shows where)"
