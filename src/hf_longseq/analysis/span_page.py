@@ -18,10 +18,8 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics.spans import Tags
-from hf_longseq.training.inference import predict
-from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.run import load_data
-from hf_longseq.training.run_folder import read_json, read_resolved, write_whole
+from hf_longseq.training.inference import predict, split_of_run
+from hf_longseq.training.run_folder import read_json, write_whole
 
 PAGE = "spans.html"
 COLOURS = ("#9ecae9", "#ffbf79", "#a3d9a5", "#f4a7b9", "#cbb9e3", "#e2d08a", "#8fd3d1", "#d0b49f")
@@ -35,7 +33,8 @@ margin-right:6px}svg{display:block;background:#fafafa}"""
 
 def has_spans(model: str | os.PathLike) -> bool:
     """Whether a finished run labels positions with classes."""
-    config = read_json(Path(model) / "config.json")
+    path = Path(model) / "config.json"
+    config = read_json(path) if path.is_file() else {}
     head = (config.get("architectures") or [""])[0]
     return head.endswith("ForTokenClassification") and config.get("problem_type") != "regression"
 
@@ -57,14 +56,12 @@ def write_span_page(
     Raises:
         HfLongSeqError: If the model labels no positions with classes.
     """
-    settings = read_resolved(model)
-    if settings is None or not has_spans(model):
+    if not has_spans(model):
         raise HfLongSeqError(
             f"model {model} has no spans to show: give the folder of a finetune run that labels positions."
         )
-    data = load_data(Recipe.load(settings).data, settings["run"]["seed"])
+    rows, data, _ = split_of_run(model, split)
     answers = predict(model, split=split, limit=limit, data=data)
-    rows = {"train": data.labelled, "validation": data.validation, "test": data.test}[split]
     names = Tags.of(data.spec.labels).kinds
     colour_of = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
     body = [_example(answer, rows[answer["index"]], data.spec, colour_of) for answer in answers]

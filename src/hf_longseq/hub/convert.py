@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of the official code become ours, with the same outputs.
 
-Sizes, norm and norm position, direction and rotary positions follow from the tensors; options say what cannot be
-seen in them. `tensor_files.py` reads the file, `official.py` sorts and translates its tensors.
+Sizes, norm and norm position, direction and rotary positions follow from the tensors; options say the rest.
+`tensor_files.py` reads the file, `official.py` sorts and translates its tensors.
 """
 
 import os
@@ -20,14 +20,14 @@ from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.hub.official import Dense, Official, take_apart, translate_norm
 from hf_longseq.hub.records import CONVERSION
 from hf_longseq.hub.tensor_files import read_tensors
-from hf_longseq.training.run_folder import file_hash, replace_folder, write_json
+from hf_longseq.training.run_folder import check_replaceable, file_hash, replace_folder, write_json
 
 GREY_LEVELS = 256
 
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """What a checkpoint does not say; None means: as it says, or the usual choice.
+    """Facts that tensors leave open; None takes what they say, or the usual choice.
 
     Args:
         pooling: "mean", "max", "first" or "last"; also says that the decoder classifies.
@@ -58,7 +58,7 @@ UNSAID = ConversionOptions()
 
 @dataclass
 class Conversion:
-    """A converted checkpoint: our configuration, all tensors under our names, and what had to be assumed."""
+    """A converted checkpoint: our configuration, all tensors under our names, and the assumptions."""
 
     config: Any
     tensors: dict[str, torch.Tensor]
@@ -81,10 +81,7 @@ def convert_checkpoint(
             written then.
     """
     output_dir = Path(output_dir)
-    if output_dir.is_file() or (
-        output_dir.is_dir() and any(output_dir.iterdir()) and not (output_dir / CONVERSION).is_file()
-    ):
-        raise HfLongSeqError(f"output_dir {output_dir} holds files that no conversion made: choose a new folder.")
+    check_replaceable(output_dir, CONVERSION, "conversion")
     conversion = convert_tensors(read_tensors(checkpoint), options)
     model = build(conversion)
     record = {
@@ -138,8 +135,7 @@ def _translate(official: Official, options: ConversionOptions) -> Conversion:
 
 
 def build(conversion: Conversion) -> nn.Module:
-    """The model of the first head, with the converted weights; every tensor must find its place, and every place its
-    tensor. Tensors of further heads are for those who open the folder under them."""
+    """The model of the first head with the converted weights. Raises if tensors and places differ by name or shape."""
     config, tensors = conversion.config, conversion.tensors
     prefix = type(config).__name__.removesuffix("Config")
     if conversion.head == "Model":
@@ -222,8 +218,7 @@ def _heads_and_input(official: Official, fields: dict, options: ConversionOption
 
 
 def _identity_head(vocab_size: int, width: int) -> Dense:
-    """The read-out of the official code where its decoder came out empty, as in its language models of text: the
-    first channels of the final hidden state are the scores of the vocabulary."""
+    """The read-out of the official language models of text: the first channels score the vocabulary."""
     if vocab_size > width:
         raise HfLongSeqError(
             f"the checkpoint has no decoder and a vocabulary of {vocab_size}, more than its {width} channels, so "

@@ -1,7 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A finished run, or a folder that `convert` made, as publishing sees it: its records, cleared of what belongs to the
-machine it was made on."""
+"""The records of a finished run or of a conversion, without paths of this machine."""
 
 import os
 import re
@@ -13,17 +12,17 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from hf_longseq.comparison.execute import BEST
-from hf_longseq.comparison.results import PLAN, RESULTS, RUNS
+from hf_longseq.comparison.results import PLAN, RESULTS
 from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.escaping import cleaned
 from hf_longseq.training import run_folder
+from hf_longseq.training.run_folder import BEST, RUNS
 
 CONVERSION = "conversion.json"
 ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
-# Fields that say where something lay on this machine, and nothing else.
+# Fields that hold only a place on this machine.
 LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
 
 
@@ -31,10 +30,9 @@ LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
 class Run:
     """A finished run of `pretrain` or `finetune`, as recorded, without local paths.
 
-    `pretraining` are the settings of the run whose weights it started from, if that is still there, or `earlier` where
-    that one was fine-tuned. `comparison` are the arms of the comparison that it was part of, as rows of `arm_means`,
-    `compared_by` their metric, and `compared_as` the name of its architecture there: a variant such as
-    `s4@init_normal=0.1` has one of its own.
+    `pretraining` are the settings of the run that it started from, or `earlier` if that one was fine-tuned.
+    `comparison` are the arms of its comparison, as rows of `arm_means`, `compared_by` their metric, and `compared_as`
+    the name of its architecture there, such as `s4@init_normal=0.1`.
     """
 
     folder: Path
@@ -62,13 +60,13 @@ class Run:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Metrics of that split, without how many positions they are of."""
+        """Metrics of that split, without the number of positions."""
         return {name: value for name, value in self.metrics[self.split].items() if name != "scored_positions"}
 
 
 @dataclass(frozen=True)
 class Converted:
-    """Weights that came from elsewhere; the record is `conversion.json`."""
+    """Converted weights; the record is `conversion.json`."""
 
     folder: Path
     record: dict[str, Any]
@@ -88,16 +86,9 @@ def read_run(folder: str | os.PathLike) -> Run:
     folder = Path(folder)
     run_folder.refuse_links(folder)
     if (folder / RESULTS).is_file():
-        one = folder / BEST if (folder / BEST).is_dir() else folder / "runs" / "NAME"
+        one = folder / BEST if (folder / BEST).is_dir() else folder / RUNS / "NAME"
         raise HfLongSeqError(f"{folder} is a comparison: publish one of its models, such as {one}.")
-    settings = run_folder.read_resolved(folder) if folder.is_dir() else None
-    if not isinstance(settings, dict) or (settings.get("run") or {}).get("phase") not in ("pretrain", "finetune"):
-        raise HfLongSeqError(
-            f"{folder} is no run of pretrain or finetune (no {run_folder.RESOLVED} says so): give a run's folder."
-        )
-    for name in (run_folder.METRICS, "config.json"):
-        if not (folder / name).is_file():
-            raise HfLongSeqError(f"run {folder} has no {name}, so it is unfinished: rerun its command to finish it.")
+    settings = run_folder.read_finished(folder)
     metrics = _record(folder, run_folder.METRICS)
     if not (metrics.get("test") or metrics.get("validation")):
         raise HfLongSeqError(
@@ -124,7 +115,7 @@ def read_run(folder: str | os.PathLike) -> Run:
 
 
 def read_converted(folder: str | os.PathLike) -> Converted | None:
-    """The record of a converted folder; None for a folder that no conversion made, or that is a run by now."""
+    """The record of a converted folder; None for other folders and for runs."""
     folder = Path(folder)
     if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None
@@ -138,7 +129,7 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
 
 
 def fit_together(folder: Path) -> AbstractContextManager[None]:
-    """Say which folder it is whose records lack something, or hold words where a number belongs."""
+    """Name the folder whose records are incomplete or of the wrong kinds."""
     kinds = (TypeError, ValueError, LookupError, AttributeError, TemplateError)
     remedy = "restore them, or repeat the command that made it"
     return explained(f"the records of {folder} do not fit together", *kinds, remedy=remedy)
@@ -149,7 +140,7 @@ def _record(folder: Path, name: str) -> Any:
 
 
 def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:
-    """Rows and metric of the comparison that a run is one of the runs of, and its architecture's name there."""
+    """Rows and metric of the comparison of a run, and the name of its architecture there."""
     parent = folder.parent if folder.name == BEST else folder.parent.parent
     results, name = _record(parent, RESULTS), folder.name
     named = {run["name"]: run["arch"] for run in _record(parent, PLAN).get("runs", [])}
@@ -167,7 +158,7 @@ def _public(record: Any) -> Any:
 
 
 def without_paths(value: Any) -> Any:
-    """The same record in which a path is its last part, and fields that only name places are gone."""
+    """A record with the last part of every path, and without fields that only name places."""
     if isinstance(value, dict):
         return {key: without_paths(item) for key, item in value.items() if key not in LOCAL_FIELDS}
     if isinstance(value, (list, tuple)):

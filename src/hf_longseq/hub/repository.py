@@ -17,19 +17,19 @@ from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.hub.records import refuse_secrets
 from hf_longseq.training import run_folder
 
-# What an earlier publication may have left that is not in the new folder.
+# Files of an earlier publication that go if the new folder lacks them.
 CODE_AND_WEIGHTS = (
     "configuration_*.py", "modeling_*.py", "longseq_*.py", "ssm_*.py", "mega_*.py", "mimetic_*.py",
     "feature_extraction_*.py", "image_processing_*.py", "model.safetensors", "model-*.safetensors",
 )  # fmt: skip
-# What the client raises: its own errors and those of its HTTP library, and of threads that upload.
+# Errors of the client, of its HTTP library, and of threads that upload.
 FAILURES = (errors.HfHubHTTPError.__bases__[0], OSError, RuntimeError, KeyError, ValueError)
 WHOLE = "holds all of the new files or none"
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published, or would be: no url and commit after a dry run; `usage` is Python that loads it."""
+    """A publication, without url and commit after a dry run; `usage` is Python that loads it."""
 
     repo_id: str
     url: str | None
@@ -47,7 +47,7 @@ class Publication:
 
 @dataclass
 class Repository:
-    """A repository, of kind "model" or "dataset", and what is asked of it; the other fields are those of `publish`."""
+    """A repository of kind "model" or "dataset"; the other fields are those of `publish`."""
 
     api: HfApi
     name: str
@@ -59,13 +59,11 @@ class Repository:
 
     @classmethod
     def of(cls, repo_id: str, token: str | None = None, **options: Any) -> "Repository":
-        """Raise for a name, token or `output_dir` that will not do, before anything is built."""
+        """Raise for a bad name, token or `output_dir`, before anything is built."""
         with explained(f"repo_id {repo_id!r} is no name the Hub allows", ValueError, remedy="use organisation/name"):
             validate_repo_id(repo_id)
-        kept = Path(options.get("output_dir") or "")
-        if kept != Path() and kept.exists() and not (kept / "README.md").is_file():
-            if kept.is_file() or any(kept.iterdir()):
-                raise HfLongSeqError(f"output_dir {kept} holds files that no build made: choose a new folder.")
+        if options.get("output_dir"):
+            run_folder.check_replaceable(options["output_dir"], "README.md", "build")
         api = HfApi(token=token)
         if options.get("dry_run"):
             return cls(api, repo_id, **options)
@@ -74,10 +72,7 @@ class Repository:
         return cls(api, repo_id if "/" in repo_id else f"{owner}/{repo_id}", **options)
 
     def make(self) -> str:
-        """Make the repository, and the branch, if there is none; returns its address.
-
-        A new branch begins at the first commit, which is empty: what is published there removes no file of "main".
-        """
+        """Make the repository and the branch, if new; returns its address. A new branch begins empty."""
         url = self.api.create_repo(self.name, private=self.private, exist_ok=True, repo_type=self.kind)
         if self.private and not self.api.repo_info(self.name, repo_type=self.kind).private:
             raise HfLongSeqError(
@@ -106,8 +101,8 @@ class Repository:
         refuse: Callable[[list[str]], None] = lambda present: None,
         stale: Sequence[str] = CODE_AND_WEIGHTS,
     ) -> Publication:
-        """Commit a built folder in one piece, with the removal of files that match `stale`, unless it holds secrets
-        or `refuse` raises for the files there."""
+        """Commit a built folder, and remove files that match `stale`; raises for secrets, or if `refuse` does for the
+        present files."""
         refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if self.output_dir is not None:
@@ -127,11 +122,11 @@ class Repository:
 def add_to_collection(
     api: HfApi, title: str, repo_id: str, private: bool, kind: str = "model", note: str | None = None
 ) -> None:
-    """Add a repository to a collection of its owner, which is made if it does not exist."""
+    """Add a repository to a collection of its owner, new or not."""
     made = api.create_collection(title, namespace=repo_id.split("/")[0], private=private, exists_ok=True)
     api.add_collection_item(made.slug, repo_id, kind, note=note, exists_ok=True)
 
 
 def said_in_one_sentence(state: str) -> AbstractContextManager[None]:
-    """Turn what the client raises into one sentence that begins with the state in which a repository is then."""
+    """Turn errors of the client into one sentence that begins with the state of the repository."""
     return explained(state, *FAILURES, remedy="put that right and rerun the command")

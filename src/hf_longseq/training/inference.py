@@ -5,6 +5,7 @@
 Axes: B batch, L length, K labels.
 """
 
+import functools
 import logging
 import os
 import tempfile
@@ -26,9 +27,11 @@ from hf_longseq.errors import MALFORMED, HfLongSeqError, did_you_mean, explained
 from hf_longseq.metrics.spans import Tags, spans_of
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
+from hf_longseq.training.config import FinetuneConfig, build_phase
 from hf_longseq.training.eval_metrics import ClassificationMetrics, TokenMetrics, decide, probabilities
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import TaskData, load_data, metrics_without_prefix
+from hf_longseq.training.run_folder import BEST, RUNS
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 from hf_longseq.training.transfer import local_checkpoint
 from hf_longseq.training.untrusted import open_model
@@ -36,8 +39,6 @@ from hf_longseq.training.untrusted import open_model
 logger = logging.getLogger(__name__)
 
 SPLITS = ("train", "validation", "test")
-# In the folder of a comparison.
-RUNS, BEST = "runs", "best"
 
 
 def evaluate(
@@ -70,23 +71,51 @@ def evaluate(
     Raises:
         HfLongSeqError: If the source has no label column, or a class that the model does not know.
     """
-    model = finished_run(model)
-    if source is not None:
-        given = {"input_column": input_column, "second_input_column": second_input_column}
-        return _score(model, source, given | {"label_column": label_column}, batch_size)
-    recipe, phase, seed = _recorded(model)
-    data = data or load_data(recipe.data, seed)
-    settings = {"per_device_eval_batch_size": batch_size, "report_to": "none"}
-    section = getattr(recipe.changed({phase: settings}), phase)
-    rows = _split(data, split, phase, Path(model))
-    if split != "train":
-        count_trained_on(Path(model), rows, split)
+    model, settings = finished_run(model), {"per_device_eval_batch_size": batch_size, "report_to": "none"}
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = section.of_run(Path(scratch), steps=1, seed=seed, metric="loss")
-        trainer_class = SPTTrainer if phase == "pretrain" else LongSeqTrainer
-        trainer = trainer_class(Path(model), arguments, eval_dataset=rows, spec=data.spec)
+        if source is None:
+            rows, data, recorded = split_of_run(model, split, data)
+            phase, seed = recorded["run"]["phase"], recorded["run"]["seed"]
+            if split != "train":
+                count_trained_on(Path(model), rows, split)
+            section = getattr(Recipe.load(recorded).changed({phase: settings}), phase)
+            arguments = section.of_run(Path(scratch), steps=1, seed=seed, metric="loss")
+            trainer_class = SPTTrainer if phase == "pretrain" else LongSeqTrainer
+            trainer = trainer_class(Path(model), arguments, eval_dataset=rows, spec=data.spec)
+        else:
+            given = {"input_column": input_column, "second_input_column": second_input_column}
+            arguments = build_phase("finetune", settings).of_run(Path(scratch), steps=1, seed=0, metric="loss")
+            trainer = _trainer_of_source(model, source, given | {"label_column": label_column}, arguments)
         trainer.remove_callback(PrinterCallback)
-        return metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
+        scores = metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
+    return scores if source is None else {"examples": len(trainer.eval_dataset), **scores}
+
+
+def _trainer_of_source(
+    model: str | os.PathLike, source: Any, given: dict[str, str | None], arguments: FinetuneConfig
+) -> LongSeqTrainer:
+    """A trainer that scores a checkpoint on the labelled rows of a source."""
+    folder, classifier, per_position = _classifier(model)
+    config = classifier.config
+    problem, recorded = _problem(config), _recorded_columns(folder)
+    rows = LabelledInputs(RawInputs(source, folder, config, given, recorded), config, problem, per_position)
+    name, total = rows.inputs.source.name, len(rows.inputs)
+    if counts := ", ".join(f"{number} without {what}" for what, number in rows.without.items() if number):
+        logger.warning("%s: %d of %d rows are left out: %s.", name, total - len(rows), total, counts)
+    if recorded:
+        count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), name)
+    names = () if problem == "regression" else tuple(config.id2label.values())
+    scored = TokenMetrics if per_position else ClassificationMetrics
+    metrics = scored(problem, names, getattr(config, "label_scale", None))
+    return LongSeqTrainer(
+        classifier,
+        arguments,
+        _collator(config, per_position),
+        eval_dataset=rows,
+        compute_metrics=metrics,
+        preprocess_logits_for_metrics=metrics.reduce,
+        compute_loss_func=functools.partial(metrics.loss, config),
+    )
 
 
 def predict(
@@ -107,7 +136,7 @@ def predict(
     Args:
         model: Folder of a run of `finetune`, or of a comparison with `best`; with a source any checkpoint with a
             classifier, or a Hub id.
-        source: New inputs, which the checkpoint's own processor encodes: csv, tsv, jsonl, parquet, npy, npz, a folder
+        source: New inputs for the checkpoint's own processor: csv, tsv, jsonl, parquet, npy, npz, a folder
             or a file of pictures or sounds, a data set on the Hub, "-" for lines of standard input, or from Python a
             list of texts or arrays, an array, a `DataFrame`, a `Dataset` and so on.
         split: "train", "validation" or "test" of the run's task ("test" if nothing else is given).
@@ -128,9 +157,7 @@ def predict(
     folder, classifier, per_position = _classifier(finished_run(model))
     config = classifier.config
     if source is None:
-        recipe, phase, seed = _recorded(folder)
-        data = data or load_data(recipe.data, seed)
-        rows = _split(data, split or "test", phase, folder)
+        rows, data, _ = split_of_run(folder, split or "test", data)
         collator = DataCollatorWithLongPadding.from_task(data.spec)
         bytes_are_read = byte_text.is_read_by(data.spec)
     else:
@@ -168,27 +195,6 @@ def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_posi
     return table
 
 
-@torch.no_grad()
-def _score(model: str | os.PathLike, source: Any, given: dict[str, str | None], batch_size: int) -> dict[str, float]:
-    folder, classifier, per_position = _classifier(model)
-    config = classifier.config
-    problem, recorded = _problem(config), _recorded_columns(folder)
-    rows = LabelledInputs(RawInputs(source, folder, config, given, recorded), config, problem, per_position)
-    if missing := {what: number for what, number in rows.without.items() if number}:
-        counts = ", ".join(f"{number} without {what}" for what, number in missing.items())
-        logger.warning("%s: %d of %d rows are left out: %s.", rows.inputs.source.name, len(rows.inputs) - len(rows),
-                       len(rows.inputs), counts)  # fmt: skip
-    if recorded:
-        count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), rows.inputs.source.name)
-    names = () if problem == "regression" else tuple(config.id2label.values())
-    metrics = (TokenMetrics if per_position else ClassificationMetrics)(
-        problem, names, getattr(config, "label_scale", None)
-    )
-    batches = _batches(classifier, _collator(config, per_position), rows, list(range(len(rows))), batch_size)
-    scores = metrics.scores(np.concatenate([metrics.reduce(logits, labels) for _, _, labels, logits in batches]))
-    return {"examples": len(rows), "loss": scores.pop("exact_loss"), **scores}
-
-
 def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
     """Folder and model of a checkpoint with a classifier, and whether it labels every position."""
     folder, _ = local_checkpoint(model, "model")
@@ -200,7 +206,7 @@ def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
 
 
 def _collator(config, per_position: bool) -> DataCollatorWithLongPadding:
-    # transformers' own classes, which have no such field, read tokens
+    # transformers' own classes read tokens and lack the field
     reads_tokens = getattr(config, "input_type", "tokens") == "tokens"
     return DataCollatorWithLongPadding(
         pad_token_id=config.pad_token_id or 0,
@@ -310,7 +316,7 @@ def _spans(
 
 
 def _runs(classes_L: np.ndarray, names: list[str], ids_L, scores_LK) -> list[dict[str, Any]]:
-    # a position without a known class, -1, is outside of every span
+    # -1, an unknown class, is outside of every span
     tags = Tags.of((*names, "O") if "O" not in names else tuple(names))
     classes_L = np.where(classes_L < 0, list(tags.kind_K).index(-1), classes_L)
     if ids_L is not None:
@@ -346,26 +352,21 @@ def _recorded_columns(folder: Path) -> dict[str, Any]:
     return options if options.get("task") == "own-data" else {}
 
 
-def _recorded(model: str | os.PathLike) -> tuple[Recipe, str, int]:
-    """Settings, phase and seed of the run that a folder holds."""
-    settings = run_folder.read_resolved(model)
-    phase = ((settings or {}).get("run") or {}).get("phase")
-    if phase not in ("pretrain", "finetune"):
-        raise HfLongSeqError(
-            f"model {model} is no run of pretrain or finetune (no {run_folder.RESOLVED} says so): give a run's "
-            "folder; those of a comparison are OUTPUT_DIR/runs/NAME and, of spt, OUTPUT_DIR/best."
-        )
-    if not (Path(model) / run_folder.METRICS).is_file():
-        raise HfLongSeqError(f"model {model} is an unfinished run: rerun its command to finish it.")
-    return Recipe.load(settings), phase, settings["run"]["seed"]
+def split_of_run(
+    model: str | os.PathLike, name: str, data: TaskData | None = None
+) -> tuple[Dataset, TaskData, dict[str, Any]]:
+    """A split of a finished run's task, all data of the run, and its settings.
 
-
-def _split(data: TaskData, name: str, phase: str, model: Path):
-    """A split of the task, which has to be that of the run: others may hold what it was trained on."""
+    Raises:
+        HfLongSeqError: If the folder holds no finished run, or the split differs from the one that the run read.
+    """
+    settings = run_folder.read_finished(model)
     if name not in SPLITS:
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
-    rows = getattr(data, name if name != "train" else "pretrain" if phase == "pretrain" else "labelled")
-    record = model / run_folder.DATA
+    data = data or load_data(Recipe.load(settings).data, settings["run"]["seed"])
+    inputs = "pretrain" if settings["run"]["phase"] == "pretrain" else "labelled"
+    rows = getattr(data, inputs if name == "train" else name)
+    record = Path(model) / run_folder.DATA
     with explained(f"{record} is no record of data", *MALFORMED, remedy="restore it"):
         known = (run_folder.read_json(record).get("splits") or {}).get(name) if record.is_file() else None
         changed = known and known["sha256"] != content_hash(rows)
@@ -374,4 +375,4 @@ def _split(data: TaskData, name: str, phase: str, model: Path):
             f"{name} of task {data.spec.name!r} is not what the run in {model} read, for the source has changed: "
             "restore it, or label its rows by predict --data."
         )
-    return rows
+    return rows, data, settings

@@ -9,7 +9,7 @@
     trained_on.npy    hashes of the rows it was trained on, its starting checkpoint's included; never published
     metrics.json      the result; its presence marks the run as finished
     checkpoints/      of an unfinished run
-    .lock             held by the one command that writes here; the system lets go of it when that is killed
+    .lock             held by the one command that writes here; released when that is killed
 
 Each file is written whole or not at all.
 """
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 RESOLVED, ENVIRONMENT, DATA = "resolved.yaml", "environment.json", "data.json"
 SPLITS, HISTORY, METRICS = "splits.json", "history.json", "metrics.json"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
-# Processes that a killed command started (the workers that prepared its batches) end within this time.
+# Folders of a comparison: its runs, and a copy of the best one.
+RUNS, BEST = "runs", "best"
+# Seconds for the workers of a killed command to exit.
 SECONDS_TO_DIE = 10
-# What files and folders are called until they are whole: `.NAME.part`.
+# Ending of unfinished files and folders: `.NAME.part`.
 UNFINISHED = ".part"
 
 
@@ -65,7 +67,7 @@ def holding(folder: str | os.PathLike) -> Iterator[None]:
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield
     finally:
-        # Removed while still held: whoever waits for this very file sees that it has no name any more.
+        # Removed while held: a command that waits for this file sees that it is gone.
         path.unlink(missing_ok=True)
         lock.release()
         for empty in (folder / CHECKPOINTS, folder):
@@ -81,7 +83,7 @@ def read_text(path: Path) -> str:
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
-    """Write a file so that readers see the old content or the new one, never a part; text is written as UTF-8."""
+    """Write a file whole or not at all; text is written as UTF-8."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}{UNFINISHED}")
@@ -96,9 +98,9 @@ def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
 
 
 def sync(path: str | os.PathLike) -> None:
-    """Bring a file, or the entries of a folder, from the system's memory to the disk: a power cut may come next."""
+    """Flush a file, or the entries of a folder, to the disk."""
     if os.name == "nt" and Path(path).is_dir():
-        return  # no such call there
+        return  # Windows flushes files alone
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -133,6 +135,13 @@ def read_yaml(path: str | os.PathLike) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
+def check_replaceable(folder: str | os.PathLike, mark: str, made_by: str) -> None:
+    """Raise if an output folder holds files, but not the file `mark` of an earlier output."""
+    folder = Path(folder)
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / mark).is_file()):
+        raise HfLongSeqError(f"output_dir {folder} holds files that no {made_by} made: choose a new folder.")
+
+
 def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
     folder = Path(folder)
@@ -162,6 +171,24 @@ def read_resolved(folder: str | os.PathLike) -> dict | None:
     raise HfLongSeqError(f"{path} is damaged: restore it, or delete its folder.")
 
 
+def read_finished(folder: str | os.PathLike) -> dict:
+    """Settings of a finished run of `pretrain` or `finetune`.
+
+    Raises:
+        HfLongSeqError: If the folder holds something else, or a run that is under way.
+    """
+    settings = read_resolved(folder) or {}
+    if (settings.get("run") or {}).get("phase") not in ("pretrain", "finetune"):
+        raise HfLongSeqError(
+            f"{folder} is no run of pretrain or finetune (by its {RESOLVED}): give a run's folder, of a comparison "
+            f"{RUNS}/NAME or {BEST}."
+        )
+    for name in (METRICS, "config.json"):
+        if not Path(folder, name).is_file():
+            raise HfLongSeqError(f"{folder} is an unfinished run (it has no {name}): rerun its command to finish it.")
+    return settings
+
+
 def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = False, finished: str = METRICS) -> str:
     """Decide what a run may do with its output folder, and record the run's settings there.
 
@@ -181,7 +208,7 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
         return "finished" if (folder / finished).is_file() else "resume"
     folder.mkdir(parents=True, exist_ok=True)
     if found is None and _content(folder):
-        # Not even --overwrite deletes what this package did not write.
+        # --overwrite deletes only what this package wrote.
         raise HfLongSeqError(f"output_dir {folder} holds files that are no run: choose an empty or a new folder.")
     empty_folder(folder)
     write_yaml(folder / RESOLVED, settings)
@@ -189,7 +216,7 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
 
 
 def _content(folder: Path) -> list[Path]:
-    """What lies in a run folder besides the lock, and the beginnings of files that a kill left there."""
+    """What lies in a run folder besides the lock and unfinished files."""
     ours = [LOCK]
     if not any((folder / CHECKPOINTS).glob("*")):
         ours.append(CHECKPOINTS)  # a Trainer makes its folder before it is known what is here
@@ -197,8 +224,8 @@ def _content(folder: Path) -> list[Path]:
 
 
 def empty_folder(folder: str | os.PathLike) -> None:
-    """Delete what a run folder holds, except for the lock of the command that does so."""
-    # The settings, by which the folder is known as a run, go last: a kill in between leaves a run to overwrite.
+    """Delete what a run folder holds, except for the lock."""
+    # The settings go last: a kill in between leaves a run to overwrite.
     for path in sorted(_content(Path(folder)), key=lambda path: path.name == RESOLVED):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -209,11 +236,11 @@ def empty_folder(folder: str | os.PathLike) -> None:
 def first_difference(old: Any, new: Any, where: str = "") -> str | None:
     """Name the first setting in which two runs differ: "pretrain.max_steps is 10 there, 20 here"."""
     if isinstance(old, dict) and isinstance(new, dict):
-        # the task says more of what a folder is for than any setting
+        # the task first: it says most
         for key in sorted({**old, **new}, key=lambda key: key != "data"):
             inner = f"{where}.{key}" if where else str(key)
-            # A path may be spelled in several ways; run.init_weights says which checkpoint it was. A branch may have
-            # moved since a run began, which goes on from its own checkpoint. Who is told of a run does not change it.
+            # run.init_weights tells the checkpoint, however its path is spelled. A branch may have moved since the run
+            # began. Trackers change no result.
             if inner in ("run.init_from", "run.weights_commit") or key in ("report_to", "trackio_space_id"):
                 continue
             difference = first_difference(old.get(key), new.get(key), inner)
@@ -224,9 +251,7 @@ def first_difference(old: Any, new: Any, where: str = "") -> str | None:
 
 
 def refuse_links(folder: str | os.PathLike, pattern: str = "*") -> None:
-    """Raise if a link in a folder leads out of it: what it names would be given away under a harmless name. Links to
-    Python files may, which nothing here reads: publishing writes the code of this package instead.
-    """
+    """Raise if a link in a folder leads out of it, except to Python files: publishing writes the package's code."""
     folder = Path(folder)
     for path in sorted(folder.rglob(pattern)):
         away = path.is_symlink() and path.suffix != ".py"
@@ -238,10 +263,8 @@ def refuse_links(folder: str | os.PathLike, pattern: str = "*") -> None:
 
 
 def path_from(run: str | os.PathLike, other: str | os.PathLike) -> str:
-    """How a run names another folder: relative to itself if both lie in one folder, which then may move; else in full.
-
-    A name on the Hub, which is no folder, stays as it is.
-    """
+    """How a run names another folder: relative to itself if both lie in one folder, else in full; a name on the Hub
+    stays as it is."""
     run, there = Path(run).resolve(), Path(other).resolve()
     if not there.is_dir():
         return str(other)
@@ -249,13 +272,13 @@ def path_from(run: str | os.PathLike, other: str | os.PathLike) -> str:
 
 
 def started_from(run: str | os.PathLike, settings: dict) -> Path | None:
-    """The folder whose weights a run started from, if it is still there and still holds them."""
+    """The folder whose weights a run started from, if it still holds them."""
     recorded = settings["run"].get("init_from")
     if not recorded:
         return None
-    # the second place is that of a run copied out of its comparison
+    # the second place is for a run copied out of its comparison
     beside = Path(os.path.normpath(Path(run, recorded)))
-    for place in (beside, Path(run).parent / "runs" / beside.name):
+    for place in (beside, Path(run).parent / RUNS / beside.name):
         if any(place.glob("*.safetensors")) and weights_hash(place) == settings["run"].get("init_weights"):
             return place
     return None
@@ -273,7 +296,7 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
 
 
 def environment() -> dict[str, Any]:
-    """Versions, hardware and threads under which a result came about."""
+    """Versions, hardware and threads of a run."""
     import datasets
     import torch
     import transformers
