@@ -71,8 +71,8 @@ def test_the_card_tells_the_whole_story(built):
 
 
 PLAN = [
-    {"architecture": "s4", "arm": arm, "labels": count, "mean": mean, "std": 0.01, "seeds": [0, 1],
-     "pretrain_steps": 0, "finetune_steps": 2, "pretrain_runs": []}
+    {"architecture": "s4", "arm": arm, "labels": count, "mean": mean, "std": 0.01, "low": mean, "high": mean,
+     "n": 2, "seeds": [0, 1], "metric": "accuracy", "pretrain_steps": 0, "finetune_steps": 2, "pretrain_runs": []}
     for count, scores in ((10, (0.3, 0.4)), (100, (0.5, 0.75)))
     for arm, mean in zip(("scratch", "spt"), scores, strict=True)
 ]  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     assert "after self-pretraining" in card_of(replace(run, settings=named), model)
     assert "| s4, spt | 0 | 2 | 10 |" not in text
     # one seed has no deviation
-    single = [{**row, "seeds": [0], "std": 0.0} for row in PLAN]
+    single = [{**row, "n": 1, "seeds": [0]} for row in PLAN]
     text = card_of(replace(run, comparison=single), model)
     assert "| s4, spt | 0 | 2 | 100 | 0 | 75.0 % |" in text
 

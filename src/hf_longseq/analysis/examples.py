@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a task's examples look like: text as text, pictures and series as a PNG (needs matplotlib)."""
+"""Examples of a task: text as text, pictures and series as a PNG (needs matplotlib)."""
 
 import os
 import tempfile
@@ -14,11 +14,14 @@ from hf_longseq.data import byte_text
 from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.task import TASKS, TaskSpec, load_task
 
+# Characters of an example, and runs of its labels, that are shown.
+WIDTH, RUNS = 400, 8
+
 
 def some_examples(name: str, count: int, options: dict[str, Any]) -> tuple[list[dict], TaskSpec]:
-    """The first rows of a task's training split, of different classes as far as possible.
+    """The first rows of a task's training split, of different classes if possible.
 
-    Generated tasks draw only a few examples, into a folder that is thrown away.
+    Generated tasks draw a few examples into a temporary folder.
     """
     few = {"train_examples": 4 * count, "eval_examples": 1}
     if TASKS[name].source == "generated" and not {"data_dir", "source"} & set(options):
@@ -39,13 +42,13 @@ def _spread(rows, count: int, spec: TaskSpec) -> list[dict]:
     return [rows[i] for i in np.lexsort((labels, turns))[:count].tolist()]
 
 
-def as_text(row: dict, spec: TaskSpec, width: int = 400) -> str:
+def as_text(row: dict, spec: TaskSpec) -> str:
     """An example in words: its label, its length, and its beginning."""
     lines = [f"[{label_text(row.get('labels'), spec)}]"]
     for name in (key for key in ("input_ids", "input_ids_2", "input_values", "input_values_2") if key in row):
         sequence = np.asarray(row[name])
         text = " ".join(_content(sequence, spec).split())
-        text = text if len(text) <= width else f"{text[: width - 4]} ..."
+        text = text if len(text) <= WIDTH else f"{text[: WIDTH - 4]} ..."
         lines.append(f"{len(sequence):,} steps: {text}")
     return "\n".join(lines)
 
@@ -61,16 +64,14 @@ def label_text(label: Any, spec: TaskSpec) -> str:
     return f"{np.round(label, 2)} {spec.unit}".strip()
 
 
-def _runs_text(labels: np.ndarray, spec: TaskSpec, shown: int = 8) -> str:
+def _runs_text(labels: np.ndarray, spec: TaskSpec) -> str:
     if spec.problem_type != "single_label_classification":
-        return (
-            f"labels of shape {labels.shape}: {' '.join(f'{number:.4g}' for number in np.ravel(labels)[:shown])} ..."
-        )
+        return f"labels of shape {labels.shape}: {' '.join(f'{number:.4g}' for number in np.ravel(labels)[:RUNS])} ..."
     starts = np.append(0, np.flatnonzero(np.diff(labels)) + 1)
     counts = np.diff(np.append(starts, len(labels)))
-    names = [spec.labels[label] if label >= 0 else "not scored" for label in labels[starts[:shown]]]
+    names = [spec.labels[label] if label >= 0 else "not scored" for label in labels[starts[:RUNS]]]
     runs = ", ".join(f"{count:,} x {name}" for name, count in zip(names, counts, strict=False))
-    return runs if len(starts) <= shown else f"{runs}, ..."
+    return runs if len(starts) <= RUNS else f"{runs}, ..."
 
 
 def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
@@ -113,7 +114,7 @@ def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
 
 
 def load_pyplot():
-    """matplotlib's pyplot, for files alone."""
+    """matplotlib's pyplot, without a screen."""
     try:
         import matplotlib
     except ImportError:
@@ -125,7 +126,7 @@ def load_pyplot():
 
 
 def save_figure(figure, path: Path) -> None:
-    """Write a whole PNG, without date and version, so that the same data give the same file; close the figure."""
+    """Write a PNG, whole and without date and version: the same data give the same file. Closes the figure."""
     partial = path.with_name(f".{path.name}")
     figure.savefig(partial, format="png", dpi=130, metadata={"Software": None})
     partial.replace(path)

@@ -26,7 +26,7 @@ MOST_LAYERS = 8
 
 
 def draw(found: list[Looked], folder: Path) -> list[Path]:
-    """Write every picture that the checkpoints give rise to into ``folder``; return their paths."""
+    """Write the pictures of checkpoints into ``folder``; return their paths."""
     pyplot = load_pyplot()
     recurrent = [looked for looked in found if looked.kernels]
     attentive = [looked for looked in found if looked.attention is not None]
@@ -42,7 +42,7 @@ def draw(found: list[Looked], folder: Path) -> list[Path]:
 
 
 def _shown(layers: int) -> list[int]:
-    """Layers that get a column: all, or evenly spaced ones where they are too many."""
+    """Layers that get a column: all, or evenly spaced ones of many."""
     return sorted({round(i) for i in np.linspace(0, layers - 1, min(layers, MOST_LAYERS))})
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that say what a convolution kernel does: how long it lasts and which frequencies it passes.
+"""Measures of a convolution kernel: how long it lasts and which frequencies it passes.
 
 Axes: D directions (past, future), H channels, L distances from 0, O offsets -(L - 1) ... L - 1, F frequencies.
 """
@@ -15,11 +15,11 @@ BINS = 48
 """Bins of the curves on either side of offset 0."""
 
 
-def decay_length(kernel: np.ndarray, share: float = GONE) -> np.ndarray:
-    """Steps after which a kernel (..., L) stays below ``share`` of its peak: (...), L where it never does, 0 for
+def decay_length(kernel: np.ndarray) -> np.ndarray:
+    """Steps after which a kernel (..., L) stays below ``GONE`` of its peak: (...), L where it never does, 0 for
     kernels that are zero everywhere."""
     size = np.abs(kernel)
-    alive = size >= share * np.maximum(size.max(-1, keepdims=True), np.finfo(size.dtype).tiny)
+    alive = size >= GONE * np.maximum(size.max(-1, keepdims=True), np.finfo(size.dtype).tiny)
     return np.where(alive.any(-1), size.shape[-1] - np.argmax(alive[..., ::-1], axis=-1), 0)
 
 
@@ -30,7 +30,7 @@ def spectrum(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measures(kernel: np.ndarray) -> dict[str, np.ndarray]:
-    """What the CSV says of every kernel (..., L)."""
+    """The measures of kernels (..., L) in the CSV."""
     frequencies, response = spectrum(kernel)
     return {
         "peak": np.abs(kernel).max(-1),
@@ -62,14 +62,14 @@ def offset_bins(length: int) -> tuple[np.ndarray, np.ndarray]:
     return edges, np.round(edges[:-1] + length - 0.5).astype(int)
 
 
-def decibel(values: np.ndarray, floor: float = -40.0) -> np.ndarray:
-    """20 log10 of the values over the largest of each row, cut at ``floor``."""
+def decibel(values: np.ndarray) -> np.ndarray:
+    """20 log10 of the values over the largest of each row, cut at -40."""
     peak = np.maximum(values.max(-1, keepdims=True), np.finfo(np.float64).tiny)
-    return 20 * np.log10(np.maximum(values / peak, 10 ** (floor / 20)))
+    return 20 * np.log10(np.maximum(values / peak, 0.01))
 
 
 def binned_envelopes(kernel_DHL: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of the bins of offsets, and levels (H, bins) in decibels; a causal kernel has bins of the past alone."""
+    """Edges of the bins of offsets, and levels (H, bins) in decibels; a causal kernel has bins of the past."""
     edges, firsts = offset_bins(kernel_DHL.shape[-1])
     values = np.maximum.reduceat(np.abs(two_sided(kernel_DHL)), firsts, axis=-1)
     if len(kernel_DHL) == 1:

@@ -34,7 +34,7 @@ RANDOM_LENGTH = 1024
 
 @dataclass
 class Looked:
-    """One checkpoint and what was found in it.
+    """One checkpoint and its analysis.
 
     Args:
         label: Its name in tables and pictures.
@@ -64,7 +64,7 @@ def analyse(
     length: int | None = None,
     examples: int = 8,
 ) -> list[Looked]:
-    """Look into checkpoints: what was found in each.
+    """Analyse checkpoints.
 
     Args:
         checkpoints: Folders with a `config.json` and weights, such as finished runs.
@@ -94,7 +94,7 @@ def analyse(
 
 
 def unique_labels(checkpoints: list, labels: list[str] | None) -> list[str]:
-    """A name for every checkpoint, by default that of its folder, with the folder around it where names are alike."""
+    """A name for every checkpoint, by default that of its folder; of equal names with the folder around it."""
     paths = [Path(os.path.abspath(folder)) for folder in checkpoints]
     parts = 1 if len({path.name for path in paths}) == len(paths) else 2
     labels = labels or ["-".join(path.parts[-parts:]) for path in paths]
@@ -122,7 +122,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
 def task_examples(
     folder: str | os.PathLike, config, task: str | None, count: int
 ) -> tuple[list[dict], TaskSpec | None, str]:
-    """Examples of the task that a run was trained on, or of the one asked for; none where neither is known."""
+    """Examples of `task`, or of the one that a run was trained on; none if neither is known."""
     name, options = task, {}
     if task is None:
         settings = run_folder.read_resolved(folder)
@@ -147,7 +147,7 @@ def task_examples(
 
 
 def as_inputs(rows: list[dict], spec: TaskSpec | None, config, length: int, count: int) -> list[dict]:
-    """Examples as batches of one, cut to ``length``; random ones where there are none."""
+    """Examples as batches of one, cut to ``length``; random ones without a task."""
     name = "input_ids" if config.input_type == "tokens" else "input_values"
     if spec is not None:
         collator = DataCollatorWithLongPadding.from_task(spec)
@@ -195,7 +195,7 @@ def measure_rows(found: list[Looked]) -> pd.DataFrame:
 
 
 def curve_rows(found: list[Looked]) -> pd.DataFrame:
-    """What the pictures' lines show: checkpoint, layer, head, curve, at, value."""
+    """The lines of the pictures: checkpoint, layer, head, curve, at, value."""
     curves = []
     for looked in found:
         for layer, kernel_DHL in enumerate(looked.kernels):

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens a folder as a stranger would, before it is published: in a new process, offline, without this package.
 
-Every head that fits the model is loaded with the code in the folder, the outputs of the saved head are compared with
-those of the source, and the snippets that this package wrote for the card are run. The card itself is not read: what
-it shows of records may be written by anybody.
+Every head that fits the model is loaded with the code in the folder. The saved head must give the outputs of the
+source, and the snippets that this package wrote for the card must run.
 """
 
 import json
@@ -72,8 +71,11 @@ for snippet in snippets:
 
 @torch.no_grad()
 def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = ()) -> None:
-    """Raise HfLongSeqError if the folder does not open by itself, or computes something else than the model `source`,
-    or if a snippet, code that this package wrote for the card, does not run. No code but this package's is run."""
+    """Check that a folder opens by itself and computes what `source` does, and that the `snippets` of its card run.
+
+    Raises:
+        HfLongSeqError: If not, or if it holds other code, which is left alone.
+    """
     hashes = refuse_other_code(folder)
     config, own = source.config, type(source).__name__
     generator = torch.Generator().manual_seed(0)
@@ -93,7 +95,7 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
 
 
 def refuse_other_code(folder: Path) -> dict[str, str]:
-    """Raise if a folder holds code other than this package's; returns the hash of every file that it may hold."""
+    """Raise if a folder holds other code than this package's; returns the hashes of the package's files."""
     hashes = {path.name: file_hash(path) for path in Path(models.__file__).parent.glob("*.py")}
     for path in sorted(folder.rglob("*.py")):
         if hashes.get(path.relative_to(folder).as_posix()) != file_hash(path):
@@ -102,7 +104,7 @@ def refuse_other_code(folder: Path) -> dict[str, str]:
 
 
 def _processors(folder: Path) -> list[tuple[str, bool]]:
-    """The Auto classes that open what prepares the inputs, and whether their code travels with the model."""
+    """The Auto classes of tokenizer and processor, and whether their code travels with the model."""
     found = [("AutoTokenizer", False)] if (folder / "tokenizer_config.json").is_file() else []
     if (folder / "preprocessor_config.json").is_file():
         content = json.loads((folder / "preprocessor_config.json").read_text(encoding="utf-8"))
@@ -111,7 +113,7 @@ def _processors(folder: Path) -> list[tuple[str, bool]]:
 
 
 def _fits(auto: str, config) -> bool:
-    """Whether a head can be built for this kind of model at all."""
+    """Whether this kind of model can have a head."""
     if not auto.startswith("AutoModel"):
         return False
     if auto == "AutoModelForCausalLM":
@@ -135,7 +137,5 @@ def _run(arguments: list, scratch: str, repo_id: str) -> None:
         errors="replace",
     )
     if done.returncode:
-        reason = next(
-            (line for line in reversed(done.stderr.splitlines()) if line.strip()), f"exit code {done.returncode}"
-        )
+        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
         raise HfLongSeqError(f"the folder for {repo_id} does not open by itself, so nothing was published: {reason}")

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`publish --collection` of a whole comparison: the best model of every arm, and a page with its table and figures.
 
-The models go up first, each in a repository of its own, then the page that links them, a data set with `scores.csv`,
-then the collection that holds all. A command that broke off goes on when it is given again: what is there already and
-is the same makes no commit.
+Each model goes up into a repository, then the page that links them, a data set with `scores.csv`, then the collection.
+A rerun of the command resumes: unchanged folders make no commit.
 """
 
 import os
@@ -92,7 +91,7 @@ def publish_comparison(
 
 
 def _arms(results: dict[str, Any], scores: pd.DataFrame, page: str) -> dict[str, tuple[str, str]]:
-    """The repository of each arm: its best run by validation, and what the collection says of it."""
+    """Of each arm the repository, its best run by validation, and its note in the collection."""
     if results["unfinished"] or not len(scores):
         raise HfLongSeqError("the comparison is unfinished: give its command again, and publish it then.")
     metric, arms = results["metric"], {}
@@ -113,7 +112,7 @@ def _build_page(folder: Path, results: dict[str, Any], arms: dict[str, tuple[str
     built.mkdir()
     about = {"license": license, "tags": ["hf-longseq", "self-pretraining"], "viewer": False}
     models = [f"- [{name}](https://huggingface.co/{name}): {markdown(note)}" for name, (_, note) in arms.items()]
-    # written anew: what lies in `report/` may be anybody's, and may link to anything
+    # written anew: `report/` may be anybody's
     report = write_report([folder], built / "report")
     page = (built / "report" / "report.md").read_text(encoding="utf-8")
     for name in report.files:

@@ -10,7 +10,7 @@ from typing import Any
 from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
 from transformers import PreTrainedModel
 
-from hf_longseq.comparison.results import RUNS
+from hf_longseq.comparison.tables import score
 from hf_longseq.data.own_data import TAKEN_OUT
 from hf_longseq.data.task import TASKS
 from hf_longseq.escaping import render
@@ -18,6 +18,7 @@ from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.snippets import Snippets
 from hf_longseq.metrics import PERCENT
 from hf_longseq.models.configuration_adapter import looks_back_only
+from hf_longseq.training.run_folder import RUNS
 
 # What `TaskSpec.source` is for data of the Hub; a published task has its commit there.
 HUB_DATASET = re.compile(
@@ -93,7 +94,7 @@ def render_card(
 
 
 def result_metadata(run: Run, pipeline: str | None) -> dict[str, Any]:
-    """What the head of a card says of the results of a run and of its data."""
+    """The results and data of a run for the head of its card."""
     task, dataset, commit = run.settings["data"]["task"], *hub_source(run)
     results = [
         EvalResult(
@@ -113,20 +114,19 @@ def result_metadata(run: Run, pipeline: str | None) -> dict[str, Any]:
 
 
 def hub_source(run: Run) -> tuple[str | None, str | None]:
-    """The repository on the Hub that the run's data are from, and its commit where they are a task published there."""
+    """The run's data set on the Hub, and its commit if it is a published task."""
     named = HUB_DATASET.fullmatch(run.data.get("source") or "")
     return (named["id"], named["commit"]) if named else (None, None)
 
 
 def data_name(settings: dict[str, Any]) -> str:
-    """What a run was trained on: the task, or the file or data set that a user brought."""
+    """The task of a run, or the file or data set that a user brought."""
     section = settings["data"]
     return str(section.get("data") or section["task"]) if section["task"] == "own-data" else section["task"]
 
 
 def eval_results_file(run: Run) -> dict[str, list]:
-    """Test results in the form that a benchmark's page on the Hub collects: file name -> content. Only for data that
-    are on the Hub, since a result belongs to a data set there, and for all of the test split that it has there."""
+    """Test results for a benchmark's page on the Hub, file name -> content, if its data set gave the whole split."""
     metric, (dataset, commit) = run.metrics["metric"], hub_source(run)
     part = run.settings["data"].get("num_test_examples") is not None
     part = part or str(run.data.get("source")).endswith(TAKEN_OUT)
@@ -146,12 +146,12 @@ def eval_results_file(run: Run) -> dict[str, list]:
 
 
 def rounded(score: float) -> float:
-    """A score as `model-index` and `.eval_results` state it, both alike."""
+    """A score for `model-index` and `.eval_results`."""
     return round(float(score), 6)
 
 
 def run_fields(run: Run, head: str) -> dict[str, Any]:
-    """What the template says of a run."""
+    """The fields of a run for the template."""
     task = run.settings["data"]["task"]
     own = run.settings["pretrain" if run.phase == "pretrain" else "finetune"]
     unused = "num_train_epochs" if own.get("max_steps") is not None else "max_steps"  # steps win
@@ -174,7 +174,7 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
 
 
 def start_of(run: Run) -> str:
-    """What a classifier began with, as far as the records say."""
+    """The start of a classifier, from the records."""
     settings, first = run.settings["run"], run.pretraining
     if settings.get("init_weights") is None:
         return "from pretrained weights" if settings.get("init") == "pretrained" else "from scratch"
@@ -196,27 +196,20 @@ def inputs_of(settings: dict[str, Any]) -> list[str]:
 
 
 def comparable_rows(run: Run) -> list[dict[str, Any]]:
-    """Arms of the comparison with as many labels as this run had; for pretraining, as those that start from it had."""
+    """Arms of the comparison with the labels of this run, or of those that start from it."""
     if run.phase == "finetune":
         counts = {run.metrics.get("train_examples")}
     else:
         name = f"{RUNS}/{run.folder.name}"
         counts = {row["labels"] for row in run.comparison if name in row["pretrain_runs"]}
-    return [{**row, "score": spread(row, run.compared_by)} for row in run.comparison if row["labels"] in counts]
+    unit = " %" if run.compared_by in PERCENT else ""
+    rows = [row for row in run.comparison if row["labels"] in counts]
+    return [{**row, "score": score(row).partition("\n")[0] + unit} for row in rows]
 
 
 def shown(value: float, metric: str | None) -> str:
-    """A score as it is read: shares in percent."""
+    """A score as text: shares in percent."""
     return f"{value:.1%}".replace("%", " %") if metric in PERCENT else f"{value:.4g}"
-
-
-def spread(row: dict[str, Any], metric: str | None) -> str:
-    """Mean ± standard deviation; one seed has none."""
-    if len(row["seeds"]) < 2:
-        return shown(row["mean"], metric)
-    if metric in PERCENT:
-        return f"{100 * row['mean']:.1f} ± {100 * (row['std'] or 0):.1f} %"
-    return f"{row['mean']:.4g} ± {row['std'] or 0:.2g}"
 
 
 def describe_data(run: Run) -> dict[str, Any]:

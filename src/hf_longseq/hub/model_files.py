@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model, configuration and processor of a published folder, written anew from the fields that this package knows.
 
-A run folder may be anybody's, and a field that transformers reads may name code anywhere in a file. So nothing is
-copied: a file is parsed, known fields are kept, and the rest stays behind. The code beside them is this package's.
+A run folder may be anybody's, and a field may name code. So a file is parsed and only its known fields are written.
+The code beside them is this package's.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ EXTRACTOR_FIELDS = (
     "return_attention_mask",
 )  # fmt: skip
 IMAGE_FIELDS = ("height", "width", "num_channels", "value_range", "fit", "return_tokens")
-# Of series or sounds, and of pictures: field that names the class, Auto class, the class, and what its file may say.
+# Of series or sounds, and of pictures: field that names the class, Auto class, class, and fields of its file.
 PROCESSORS = (
     ("feature_extractor_type", "AutoFeatureExtractor", models.LongSeqFeatureExtractor, EXTRACTOR_FIELDS),
     ("image_processor_type", "AutoImageProcessor", models.LongSeqImageProcessor, IMAGE_FIELDS),
@@ -40,7 +40,7 @@ DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 
 
 def save_model(source: PreTrainedModel, folder: Path, state_dict: dict | None = None) -> None:
-    """Write weights (those of `state_dict`, where a file holds more than the model), code and configuration."""
+    """Write weights (`state_dict` where a file holds more than the model), code and configuration."""
     source.save_pretrained(folder, state_dict=state_dict)
     saved = run_folder.read_json(folder / "config.json")
     _write_config(folder, {**known_fields(source.config, saved), "auto_map": dict(source.auto_map)})
@@ -51,7 +51,7 @@ def save_model(source: PreTrainedModel, folder: Path, state_dict: dict | None = 
 
 
 def known_fields(config: PreTrainedConfig, saved: dict[str, Any]) -> dict[str, Any]:
-    """Of a saved configuration the fields that its class declares, and of one within it likewise."""
+    """The fields of a saved configuration that its class declares, and likewise of those within it."""
     names = {"model_type"} | {field.name for field in dataclasses.fields(config)}
     kept = {name: value for name, value in saved.items() if name in names}
     inner = {name: getattr(config, name, None) for name in config.sub_configs if name in kept}
@@ -75,7 +75,7 @@ def save_processor(run: Path, folder: Path) -> None:
     """Write the tokenizer or processor of a run into a folder with its model, if there is one.
 
     Raises:
-        HfLongSeqError: If it is none of this package's, or names code of somebody else.
+        HfLongSeqError: If it belongs to another package, or names other code.
     """
     if (run / PREPROCESSOR).is_file():
         _save_preprocessor(run / PREPROCESSOR, folder)
@@ -97,14 +97,14 @@ def _save_preprocessor(path: Path, folder: Path) -> None:
 
 
 def _save_tokenizer(run: Path, folder: Path) -> None:
-    """Write a tokenizer with its special tokens; one that our models need has no chat template and no code."""
+    """Write a tokenizer with its special tokens, without chat template and code."""
     content = run_folder.read_json(run / TOKENIZER_CONFIG)
     with explained(f"{run / TOKENIZER_CONFIG} {NOT_OURS}", *DAMAGED, remedy=RESTORE):
         _refuse_other_code(TOKENIZER_CONFIG, content, {})
         tokens = {name: content[name] for name in SPECIAL_TOKENS if content.get(name) is not None}
         texts = {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
         fields = _plain_fields({**content, **texts}, [*TOKENIZER_FIELDS, *texts])
-    # the library in Rust raises this very class
+    # the library in Rust raises Exception itself
     with explained(f"{run / TOKENIZER} holds no tokenizer", Exception, remedy="restore it"):
         tokenizer = Tokenizer.from_str((run / TOKENIZER).read_text(encoding="utf-8"))
         names = ["input_ids", "attention_mask"]

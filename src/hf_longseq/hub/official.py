@@ -10,7 +10,7 @@
     [prefix.]decoder[.N].retrieval.classifier.N.*      head for pairs of documents
 
 A block is a mixer with the feed-forward layer that follows it, if any; the official code numbers them separately.
-`convert.build` finds tensors that are lacking, too many, or of another shape.
+`convert.build` finds tensors that are missing, too many, or of another shape.
 
 Axes: H channels, S independent (A, B) copies, n conjugate pairs, N = 2n, D directions; a last axis of 2 is (real,
 imaginary).
@@ -28,11 +28,11 @@ from hf_longseq.models.ssm_reference import dense_system
 Tensors = dict[str, torch.Tensor]
 Dense = list[tuple[torch.Tensor, torch.Tensor]]
 
-# Bookkeeping that carries no weights: counters, caches of the kernel at one length, states of metrics.
+# Counters, caches of the kernel at one length, states of metrics.
 IGNORED = re.compile(
     r"(num_batches_tracked|kernel\.(kernel\.)?(omega|z|dA|dB|dC|step\w*)|\w*torchmetrics\..*|metrics\..*|loss\..*)$"
 )
-# What torch.compile and data parallelism put into the names of what they wrap.
+# Prefixes by torch.compile and data parallelism.
 WRAPPERS = re.compile(r"(?<![^.])(?:_orig_mod|module)\.")
 LAYER = re.compile(r"^(?P<backbone>(?:.*\.)?)layers\.(?P<index>\d+)\.(?P<part>norm|layer)\.(?P<rest>.+)$")
 DECODER = re.compile(

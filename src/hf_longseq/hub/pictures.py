@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from hf_longseq.analysis.examples import load_pyplot, save_figure
 from hf_longseq.hub.records import Run
 
 CURVE, KERNELS = "learning_curve.png", "kernels.png"
@@ -15,20 +16,15 @@ CHANNELS, LAGS = 4, 256
 def draw(run: Run | None, model, folder: Path) -> list[str]:
     """Write the pictures that can be drawn: none without matplotlib, no curve without a run. Returns their names."""
     try:
-        import matplotlib
+        pyplot = load_pyplot()
     except ImportError:
         return []
-    matplotlib.use("Agg")
-    matplotlib.rcParams["text.parse_math"] = False  # a metric may have any name
-    from matplotlib import pyplot
-
-    figures = {CURVE: run and _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}
-    drawn = [name for name, figure in figures.items() if figure is not None]
-    for name in drawn:
-        # no date and no version in the file: the same run gives the same picture
-        figures[name].savefig(folder / name, dpi=120, bbox_inches="tight", metadata={"Software": None})
-        pyplot.close(figures[name])
-    return drawn
+    with pyplot.rc_context({"text.parse_math": False}):  # a metric may have any name
+        figures = {CURVE: run and _learning_curve(pyplot, run), KERNELS: _kernels(pyplot, model)}
+        drawn = {name: figure for name, figure in figures.items() if figure is not None}
+        for name, figure in drawn.items():
+            save_figure(figure, folder / name)
+    return list(drawn)
 
 
 def _learning_curve(pyplot, run: Run):
@@ -65,7 +61,8 @@ def _kernels(pyplot, model):
     kernels = learned_kernels(model)
     if not kernels:
         return None
-    figure, axes = pyplot.subplots(1, len(kernels), figsize=(2.6 * len(kernels), 2.4), squeeze=False)
+    size = (2.6 * len(kernels), 2.4)
+    figure, axes = pyplot.subplots(1, len(kernels), figsize=size, squeeze=False, layout="constrained")
     for index, (axis, taps) in enumerate(zip(axes[0], kernels, strict=True)):
         axis.plot(taps.T, linewidth=0.9)
         axis.set_title(f"layer {index}", fontsize=9)

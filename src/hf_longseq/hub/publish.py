@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`publish`: a finished run becomes a repository on the Hub, after it was built and checked offline.
 
-The folder is made of what belongs into it, not of what the run folder holds: model and configuration are saved anew
-with their code, records are cleaned, nothing else is copied. It goes up in a single commit, so that a repository holds
-a whole model or none, and publishing again changes what has changed.
+Model and configuration are saved anew with their code, and records are cleaned; nothing else goes up. A single commit
+makes a repository hold a whole model or none. Publishing again changes only what differs.
 """
 
 import functools
@@ -76,7 +75,7 @@ def publish(
 
 
 def _refuse_other_architecture(place: Repository, model_type: str, present: list[str]) -> None:
-    """Raise if a repository holds a model of another architecture, whose users would be surprised."""
+    """Raise if a repository holds a model of another architecture."""
     held = run_folder.read_json(place.download("config.json")).get("model_type") if "config.json" in present else None
     if held not in (None, model_type):
         raise HfLongSeqError(
@@ -86,10 +85,7 @@ def _refuse_other_architecture(place: Repository, model_type: str, present: list
 
 
 def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str) -> tuple[Any, Snippets]:
-    """Fill a new folder with everything that is published; returns the model, and the code that its card shows.
-
-    Every file is written anew from what this package knows of it.
-    """
+    """Fill a new folder with every published file, written anew; returns the model and the code of its card."""
     folder.mkdir(parents=True)
     source = _open(run.folder)
     head = head_of(source.config)
@@ -145,10 +141,8 @@ def _open(folder: Path) -> PreTrainedModel:
 
 def _usage(repo_id: str, head: str, revision: str | None) -> str:
     pinned = f', revision="{revision}"' if revision else ""
-    return "\n".join(
-        [
-            f"from transformers import AutoModel{head}",
-            f'model = AutoModel{head}.from_pretrained("{repo_id}"{pinned}, trust_remote_code=True)',
-            "model.eval()",
-        ]
+    return (
+        f"from transformers import AutoModel{head}\n"
+        f'model = AutoModel{head}.from_pretrained("{repo_id}"{pinned}, trust_remote_code=True)\n'
+        "model.eval()"
     )

@@ -1,9 +1,9 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The code that a model card shows: a pipeline on a real example, and what else the model is good for.
+"""The code of a model card: a pipeline on a real example, and another use of the model.
 
-Nothing that a record says is in it: `templates/snippets.py.jinja` is filled with the configuration's numbers, the name
-of the repository and examples that this package made itself.
+`templates/snippets.py.jinja` gets the configuration's numbers, the name of the repository and examples that this
+package made, and nothing from records, which may be anybody's.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from hf_longseq.data.task import TASKS, load_task
 
 MEDIA = {"audio": "example.wav", "image": "example.png"}
 MAX_TEXT = 256
-# Tasks whose input is neither text nor a series without a pipeline of its own.
+# Tasks with the pipelines of pictures and of sounds.
 PIPELINES = {
     "image": ("image", "pathfinder", "pathfinder-16", "pathx", "pathx-256", "scifar", "smnist"),
     "audio": ("spoken-tones", "speech-commands", "voices"),
@@ -36,9 +36,9 @@ SHOWN = {"audio": '{"raw": sound, "sampling_rate": rate}', "image": "picture"}
 
 @dataclass(frozen=True)
 class Snippets:
-    """Two pieces of code for a card, each of which runs as it stands: what the model is for, and what else.
+    """Two pieces of code for a card, each complete: the first use of the model, and another.
 
-    `pipeline` is what `use` runs; None where transformers has none for such inputs.
+    `pipeline` is that of `use`; None where transformers has none for such inputs.
     """
 
     use: str
@@ -58,7 +58,7 @@ def _local(code: str, repo_id: str, folder: Path) -> str:
 
 
 def printed(code: Snippets, repo_id: str, folder: Path) -> str:
-    """What the first piece prints of the model in a folder that this package saved."""
+    """The output of the first piece with the model in a folder that this package saved."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         exec(compile(_local(code.use, repo_id, folder), "a snippet of the card", "exec"), {})
@@ -66,7 +66,7 @@ def printed(code: Snippets, repo_id: str, folder: Path) -> str:
 
 
 def pipeline_tag(task: str, config, head: str) -> str | None:
-    """The Hub's name for what the model does; None where it has none, or its pipeline does not take such inputs."""
+    """The Hub's name for the use of the model; None without one, or without a pipeline for such inputs."""
     tokens = config.input_type == "tokens"
     if head in HEAD_PIPELINES:
         return HEAD_PIPELINES[head]
@@ -81,9 +81,10 @@ def pipeline_tag(task: str, config, head: str) -> str | None:
 
 
 def real_example(task: str, given: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
-    """An example of the test split of a task that the package embeds or draws, and its label: its text, or the name of
-    a file that is written into `folder`; (None, None) for other data, which are their owner's. `given` are the options
-    of the task that are recorded with the run."""
+    """An example of the test split, as text or as the name of a file written into `folder`, and its label.
+
+    (None, None) for data that the package neither embeds nor generates. `given` are the recorded options of the task.
+    """
     if task == "listops":
         return LISTOPS, "4"
     if task not in TASKS or TASKS[task].source not in ("generated", "embedded"):
@@ -110,8 +111,7 @@ def snippets(
 ) -> Snippets:
     """The code for a card of a model whose class ends in `head`; the processor in `folder` decides on a pipeline.
 
-    `example` is the text or file that `real_example` gave, `classifier` whether a checkpoint of another head has one
-    too.
+    `example` comes from `real_example`; `classifier` says that a checkpoint of another head has one too.
     """
     tag = pipeline_tag(task, config, head)
     processor = folder / "preprocessor_config.json"
@@ -134,7 +134,7 @@ def snippets(
 
 
 def _text(tag: str, folder: Path, text: str) -> str:
-    """A text as a pipeline takes it: with a hidden token in its middle, or its first half, to be continued."""
+    """A text for a pipeline: with a hidden token in its middle, or its first half to continue."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"][:MAX_TEXT]
     middle = len(ids) // 2

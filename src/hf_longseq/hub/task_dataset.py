@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tasks publish`: a task becomes a data set on the Hub, with a card and the registration of a benchmark.
 
-The folder is written and read back, hash for hash, before anything goes up; then it goes up in a single commit. How
-rows stand in the files, and how `load_task` reads them, is in `data/published.py`.
+The folder is written, read back hash for hash, and then goes up in a single commit. `data/published.py` has the format
+of its files and reads them for `load_task`.
 """
 
 import inspect
@@ -32,7 +32,7 @@ from hf_longseq.version import __version__
 
 TEMPLATE = Path(__file__).parent / "templates" / "task_card.md.jinja"
 SHARD_BYTES = 256 << 20
-# What a `TaskSpec.license` begins with, and the Hub's name for it. What is not here may not be passed on.
+# Beginnings of `TaskSpec.license`, and the Hub's names; other licences forbid passing data on.
 LICENSES = {
     "Apache-2.0": "apache-2.0",
     "CC BY 3.0": "cc-by-3.0",
@@ -103,7 +103,7 @@ def check_license(spec: TaskSpec) -> str:
 def build_task_folder(
     name: str, splits: DatasetDict, spec: TaskSpec, options: dict[str, Any], folder: Path, repo_id: str
 ) -> dict[str, Any]:
-    """Fill a new folder with everything that is published, and read it back; returns what its `task.json` holds."""
+    """Fill a new folder with every published file, and read it back; returns the content of `task.json`."""
     defaults = {key: parameter.default for key, parameter in TASKS[name].parameters.items()}
     given = {**defaults, **TASKS[name].options, **options}
     record = published.make_record(name, spec, given, splits)
@@ -179,14 +179,14 @@ def task_card(
 
 
 def embedded_origin(name: str) -> str:
-    """What the package says of the origin, the licence and the changes of data that travel with it."""
+    """Origin, licence and changes of data that travel with the package."""
     own = EMBEDDED / f"{name}.md"
     text = (own if own.exists() else genomes.EMBEDDED_FILE.with_suffix(".md")).read_text(encoding="utf-8")
     return text.split("\n", 2)[2]  # without the heading
 
 
 def task_category(features: Features, spec: TaskSpec) -> str | None:
-    """The Hub's name for what is to be done; None where it has none."""
+    """The Hub's name of the problem; None without one."""
     if spec.problem_type != "single_label_classification":
         return None
     if spec.per_position:
@@ -208,7 +208,7 @@ def statistics(rows: Dataset, spec: TaskSpec) -> dict[str, Any]:
 
 
 def refuse_other_content(place: Repository, record: dict[str, Any], present: list[str]) -> None:
-    """Raise if the repository holds anything but this task with these rows: a benchmark does not change."""
+    """Raise if the repository holds anything but this task with these rows."""
     others = [name for name in present if name not in (".gitattributes", "README.md")]
     if not others:
         return
@@ -226,6 +226,5 @@ def refuse_other_content(place: Repository, record: dict[str, Any], present: lis
 def usage(name: str, repo_id: str, revision: str | None) -> str:
     """Two lines of Python that load the task from the Hub."""
     pinned = f"@{revision}" if revision else ""
-    return "\n".join(
-        ["from hf_longseq import load_task", f'splits, spec = load_task("{name}", source="hub:{repo_id}{pinned}")']
-    )
+    call = f'load_task("{name}", source="hub:{repo_id}{pinned}")'
+    return f"from hf_longseq import load_task\nsplits, spec = {call}"

@@ -3,9 +3,9 @@
 """Reads the tensors of a checkpoint file, and only them: objects in the file stay bytes.
 
 A Lightning checkpoint is a pickle that also holds configurations, callbacks and optimiser states of foreign classes.
-`torch.load(weights_only=True)` refuses such files and `weights_only=False` executes whatever they say. Here every name
-that a pickle asks for is answered by an inert class, which remembers what it was called with; a tensor is then made
-from such a memory, after its numbers have been checked against the size of its storage.
+`torch.load(weights_only=True)` refuses such files and `weights_only=False` executes them. Here an inert class answers
+for every name in a pickle and remembers its arguments; a tensor is made from these after a check against the size of
+its storage.
 """
 
 import math
@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from hf_longseq.errors import HfLongSeqError, explained
 
-# How many times the size of the file its tensors may have, where they share storages.
+# Tensors that share storages may have this many times the size of the file.
 SHARING = 4
 STORAGES = {
     "Double": torch.float64, "Float": torch.float32, "Half": torch.float16, "BFloat16": torch.bfloat16,
@@ -34,9 +34,9 @@ PARAMETERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_paramete
 
 
 class Inert(dict):
-    """Stands for any global of a pickle and for whatever is built with it; items put into it are kept.
+    """Stands for any global of a pickle and for what is built with it; keeps its items.
 
-    `label` is the dotted name of the global, `called_with` the arguments it was called with.
+    `label` is the dotted name of the global, `called_with` its arguments.
     """
 
     label = ""
@@ -61,7 +61,7 @@ class Inert(dict):
 
 
 class _Reader(pickle._Unpickler):
-    """The unpickler in Python, whose memo grows with what is put there and not with the numbers that are named."""
+    """The unpickler in Python: its memo grows with its content, the one in C with the numbers that a file names."""
 
     def find_class(self, module: str, name: str) -> type[Inert]:
         return type("Global", (Inert,), {"label": f"{module}.{name}"})
@@ -72,7 +72,7 @@ class _Reader(pickle._Unpickler):
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
-    """The tensors, in the stored dtypes, of a .safetensors, `torch.save` or Lightning checkpoint.
+    """The tensors of a .safetensors, `torch.save` or Lightning checkpoint, in their dtypes.
 
     Raises:
         HfLongSeqError: If the file is damaged, packed, or holds no state dict of plain tensors.
@@ -80,7 +80,7 @@ def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
     path = Path(path)
     if not path.is_file():
         raise HfLongSeqError(f"checkpoint {path} does not exist: give a .ckpt, .pt, .bin or .safetensors file.")
-    # whatever a damaged or hostile file leads the libraries to
+    # libraries raise anything for damaged or hostile files
     with explained(f"checkpoint {path} cannot be read", Exception, remedy="save its state dict again"):
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -115,7 +115,7 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> dict[str, torch.Tenso
 
 
 def _build(memory: Any, read: Callable[[str], bytes]) -> torch.Tensor | None:
-    """Make the tensor that a remembered call describes; None if it describes something else, or no sound tensor."""
+    """Make the tensor of a remembered call; None if it describes another thing or an unsound tensor."""
     if getattr(memory, "label", None) in PARAMETERS:
         memory = memory.called_with[0]
     if getattr(memory, "label", None) != TENSOR:

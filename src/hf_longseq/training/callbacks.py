@@ -27,7 +27,7 @@ PROJECT = "hf-longseq"
 
 
 class Diverged(HfLongSeqError):
-    """The loss or gradient of a run became NaN or infinite at `step`; its settings make it do so every time."""
+    """The loss or gradient of a run became NaN or infinite at `step`; a rerun does the same."""
 
     def __init__(self, message: str, step: int | None = None):
         super().__init__(message)
@@ -35,13 +35,13 @@ class Diverged(HfLongSeqError):
 
 
 class StopOnNaN(TrainerCallback):
-    """Stops a run whose loss or gradient is NaN or infinite, before weights made of it are saved."""
+    """Stops a run whose loss or gradient is NaN or infinite, before its weights are saved."""
 
     def __init__(self, section: str):
         self.section = section
 
     def on_step_end(self, args, state, control, **kwargs):
-        # Logging comes before evaluating and saving within a step, and the log is where this looks.
+        # A step logs before it evaluates and saves, and on_log checks.
         if control.should_save:
             control.should_log = True
 
@@ -68,9 +68,9 @@ class StopOnNaN(TrainerCallback):
 class StopOnSignal(TrainerCallback):
     """Ends a run on Ctrl-C, or on SIGTERM as batch systems send it, with a checkpoint of the step under way.
 
-    Used around training as a context manager, which puts the handlers back. After the checkpoint the signal does what
-    it would have done at once; a second one does not wait. With several processes all save the same step, whichever of
-    them was told. `tell` gets the step and a line of text at the end of the step, and when the checkpoint is there.
+    A context manager around training, which restores the handlers. After the checkpoint the signal has its usual
+    effect; a second one acts at once. Several processes save the same step. `tell` gets the step and a line of text at
+    the end of the step, and after the checkpoint.
     """
 
     def __init__(self, tell: Callable[[int, str], None]):
@@ -97,7 +97,7 @@ class StopOnSignal(TrainerCallback):
             signal.signal(*self._previous.popitem())
 
     def _note(self, number: int, frame) -> None:
-        # Only this: what tells the user may hold a lock just now, as that of a queue, and would wait for itself.
+        # Only this: `tell` may hold a lock just now and would wait for itself.
         if self._received:
             self._obey(number)
         self._received = number
@@ -125,9 +125,9 @@ class StopOnSignal(TrainerCallback):
 
 
 class DropoutOfItsOwn(TrainerCallback):
-    """Gives every process but the first a stream of random numbers of its own when training begins.
+    """Gives every process but the first its own random numbers for dropout when training begins.
 
-    Weights are drawn before; order and masks have their own seeds. A resumed run restores each process's stream.
+    Weights are drawn before; order and masks have seeds of their own. A resumed run restores each process's stream.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -189,7 +189,7 @@ class ProgressReport(TrainerCallback):
 
 @contextlib.contextmanager
 def tracker(names: list[str], section: str, folder: str | os.PathLike) -> Iterator[None]:
-    """Let the Trainer's tracker write below a run folder, and close its run afterwards; without one do nothing."""
+    """Let the Trainer's tracker write below a run folder, and close its run afterwards."""
     name = next(iter(names), None)
     if name is None:
         yield
@@ -211,7 +211,7 @@ def tracker(names: list[str], section: str, folder: str | os.PathLike) -> Iterat
         with patch_environment(**places):
             yield
     finally:
-        # The Trainer leaves a run of wandb open, and the next run of this process would be added to it.
+        # The Trainer leaves a run of wandb open, and the next run would join it.
         if "wandb" in sys.modules and sys.modules["wandb"].run is not None:
             sys.modules["wandb"].finish()
 

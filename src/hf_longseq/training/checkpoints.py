@@ -5,8 +5,8 @@
     checkpoints/checkpoint-N/...            what transformers' Trainer writes, file by file
     checkpoints/checkpoint-N/complete.json  the seal, written last: size and hash of every other file
 
-A folder without a seal, or whose files do not match it, is passed over, and the one before is used. Older checkpoints
-are deleted only after a newer one is sealed.
+A run resumes from the newest folder whose files match its seal. Older checkpoints are deleted after a newer one is
+sealed.
 """
 
 import os
@@ -22,10 +22,7 @@ STATE = "trainer_state.json"
 
 
 def last_checkpoint(run: str | os.PathLike) -> Path | None:
-    """The newest checkpoint of an unfinished run that is intact, and whose best checkpoint is; None if there is none.
-
-    Every file is read and compared with its hash, so that a torn, truncated or damaged one is found before training.
-    """
+    """The newest checkpoint that is intact, as is its best one, by the hashes of all files; None without such."""
     for checkpoint in _newest_first(Path(run) / CHECKPOINTS):
         if is_intact(checkpoint):
             best = best_of(checkpoint)
@@ -35,7 +32,7 @@ def last_checkpoint(run: str | os.PathLike) -> Path | None:
 
 
 def seal(checkpoint: str | os.PathLike) -> None:
-    """Bring every file of a checkpoint to the disk, then write the seal that makes it count."""
+    """Flush every file of a checkpoint to the disk, then write its seal."""
     checkpoint = Path(checkpoint)
     content = {}
     for path in sorted(checkpoint.rglob("*")):
@@ -47,7 +44,7 @@ def seal(checkpoint: str | os.PathLike) -> None:
 
 
 def is_intact(checkpoint: str | os.PathLike) -> bool:
-    """Whether the seal of a checkpoint is there and holds for every file it names."""
+    """Whether a checkpoint has a seal that every file matches."""
     checkpoint = Path(checkpoint)
     try:
         content = read_json(checkpoint / SEAL)
@@ -58,7 +55,7 @@ def is_intact(checkpoint: str | os.PathLike) -> bool:
 
 
 def best_of(checkpoint: Path) -> Path | None:
-    """Where the best checkpoint lies, as one of them records it; beside it, wherever the run was moved to."""
+    """The best checkpoint that one of them records, looked for beside it: the run may have moved."""
     try:
         step = read_json(checkpoint / STATE).get("best_global_step")
     except (OSError, ValueError, AttributeError):
@@ -67,10 +64,7 @@ def best_of(checkpoint: Path) -> Path | None:
 
 
 def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
-    """Delete all but the newest `keep` sealed checkpoints and the best ones that these refer to; call after sealing.
-
-    Torn checkpoints go too: what counts is newer or was there before.
-    """
+    """Delete all but the newest `keep` sealed checkpoints and the best ones that these name; call after sealing."""
     newest = _newest_first(Path(folder))
     kept = [checkpoint for checkpoint in newest if (checkpoint / SEAL).is_file()][:keep]
     kept += [best for checkpoint in kept if (best := best_of(checkpoint)) is not None]
@@ -82,7 +76,7 @@ def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
 
 
 class OwnBestCheckpoint(TrainerCallback):
-    """Finds the best checkpoint of a resumed run in its own folder, wherever that was moved or copied to."""
+    """Finds the best checkpoint of a resumed run in its own folder, which may have moved."""
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.best_global_step:

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One run: `pretrain` on a task's inputs, or `finetune` on its labels, into a folder of its own.
+"""One run: `pretrain` on a task's inputs, or `finetune` on its labels, into a folder.
 
     recipe = Recipe.load("smnist", {"model": {"arch": "dlr"}})
     first = pretrain(recipe, "runs/pretrained")
@@ -54,7 +54,7 @@ FEWEST_STEPS = 10
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run: its folder, which `from_pretrained` opens, and the content of its `metrics.json`."""
+    """A finished run: its folder, for `from_pretrained`, and the content of its `metrics.json`."""
 
     output_dir: Path
     metrics: dict[str, Any]
@@ -62,7 +62,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class TaskData:
-    """The splits a run uses: inputs of pretraining and of its evaluation, the labelled subset, validation and test."""
+    """The splits of a run: inputs of pretraining and of its evaluation, the labelled subset, validation and test."""
 
     spec: TaskSpec
     pretrain: "Dataset"
@@ -179,7 +179,7 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
 
 
 def _cut_labels(labelled: "Dataset", spec: TaskSpec, by_class: bool) -> "tuple[Dataset, Dataset]":
-    """Labelled rows for training and, a fifth of them, for every choice."""
+    """Labelled rows for training, and a fifth of them for every choice."""
     count = max(round(VALIDATION_SHARE * len(labelled)), 1)
     if count == len(labelled):
         raise HfLongSeqError(
@@ -213,7 +213,7 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
 
 
 def check_classes(labelled: "Dataset", spec: TaskSpec) -> None:
-    """Raise if the labelled subset lacks a class, for a classifier could never learn it."""
+    """Raise if the labelled subset lacks a class."""
     absent = set(range(len(spec.labels))) - set(np.unique(all_labels(labelled)).tolist())
     if absent:
         name = spec.labels[min(absent)]
@@ -231,10 +231,10 @@ def _loaded(recipe: Recipe, seed: int, data: TaskData | None) -> TaskData:
 
 @dataclass(frozen=True)
 class Job:
-    """What a run is asked to do.
+    """One run to do.
 
-    `section` is that of the recipe, `run` what `resolved.yaml` says of the run itself, and `metric` chooses the best
-    checkpoint on validation. The test split is read in fine-tuning alone, and scored with `score_test`.
+    `section` is that of the recipe, `run` the entry of `resolved.yaml`, and `metric` chooses the best checkpoint on
+    validation. `score_test` scores the test split.
     """
 
     folder: Path
@@ -270,7 +270,7 @@ class Job:
         return {"train": self.train, "validation": self.data.validation, **test}
 
     def resolved(self, commit: str | None) -> dict[str, Any]:
-        """The content of `resolved.yaml`; `commit` is that of a repository, whose branch may move."""
+        """The content of `resolved.yaml`, with the commit of the repository that the weights are from."""
         whole = self.recipe.to_dict()
         phase = {self.settings.section: self.settings.settings()}
         run = {**self.run, "weights_commit": commit} if commit else self.run
@@ -282,21 +282,21 @@ class Job:
 
 
 def _run(job: Job, overwrite: bool) -> RunResult:
-    """Train, choose on validation, score the test split if there is one, and leave a finished run folder."""
+    """Train, choose on validation, score the test split if asked, and leave a finished run folder."""
     with (
         tracker(job.settings.report_to, job.settings.section, job.folder),
         run_folder.holding(job.folder) if distributed.is_main() else contextlib.nullcontext(),
     ):
         distributed.check_enough(len(job.train))
         stop = callbacks.StopOnSignal(job.tell)
-        trainer = _trainer(job, stop)  # whatever can be wrong shows here, before anything is written
+        trainer = _trainer(job, stop)  # raises for wrong settings, before anything is written
         state, resumed_from = _open_folder(job, trainer, overwrite)
         if state == "finished":
             job.tell(job.steps, None)
-            if distributed.is_main():  # a kill may have come before that
+            if distributed.is_main():  # a kill may have left them
                 shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)
             return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
-        flops = _flops(job, trainer)  # in every process, for batch norm is computed by all together
+        flops = _flops(job, trainer)  # in every process: all compute batch norm together
         test_metrics = _train(job, trainer, stop, resumed_from)
         result = _result(job, trainer, flops, test_metrics)
         if trainer.use_cache is not None:
@@ -305,7 +305,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
         if trainer.is_world_process_zero():
             save_trained_on(job.folder, job.train, job.start)
             _finish(trainer, model, job.folder, result)
-        distributed.wait()  # none may look for the result before it is there
+        distributed.wait()  # for the result to be there
         return RunResult(job.folder, result)
 
 
@@ -327,7 +327,7 @@ def _trainer(job: Job, stop: callbacks.StopOnSignal) -> LongSeqTrainer:
 
 
 def _open_folder(job: Job, trainer: LongSeqTrainer, overwrite: bool) -> tuple[str, Path | None]:
-    """Claim the run's folder, the same in all processes: whether it is finished, and the checkpoint to go on from."""
+    """Claim the run's folder, in all processes alike: its state, and the checkpoint to resume from."""
     settings = job.resolved(trainer.transfer.commit if trainer.transfer else None)
     options = settings["data"] | {"validation": job.recipe.data.chosen_on}
     record = run_folder.data_record(job.splits, job.data.spec, options)
@@ -336,7 +336,7 @@ def _open_folder(job: Job, trainer: LongSeqTrainer, overwrite: bool) -> tuple[st
 
 
 def _claim(job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite: bool) -> tuple[str, Path | None]:
-    """Record where a run takes place and on what."""
+    """Record the settings, machine and data of a run."""
     folder = job.folder
     state = run_folder.claim_folder(folder, settings, overwrite)
     if state == "finished":
@@ -349,7 +349,7 @@ def _claim(job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite
         )
     checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
     if checkpoint is None:
-        # it begins, or begins again, with the weights that are there now
+        # a new start takes the weights that are there now
         run_folder.write_yaml(folder / run_folder.RESOLVED, settings)
     run_folder.write_json(folder / run_folder.ENVIRONMENT, environment())
     run_folder.write_json(begun, record)
@@ -368,18 +368,18 @@ def _flops(job: Job, trainer: LongSeqTrainer) -> float | None:
 def _train(
     job: Job, trainer: LongSeqTrainer, stop: callbacks.StopOnSignal, resumed_from: Path | None
 ) -> dict[str, float] | None:
-    """Train to the end, or go on; the test metrics of the chosen weights, if these are wanted."""
+    """Train or resume to the end; returns the test metrics of the chosen weights, if wanted."""
     try:
         with stop:
             if job.steps:
                 trainer.train(resume_from_checkpoint=str(resumed_from) if resumed_from else None)
-            else:  # the control of a pretraining that leaves the weights as they are
+            else:  # the control: pretraining of no steps
                 trainer.evaluate()
         if job.pretrains or not job.score_test:
             return None
         return metrics_without_prefix(trainer.evaluate(job.data.test, metric_key_prefix="test"), "test")
     except ValueError:
-        # Bad data found in the first batches: a folder with nothing to go on from would only be in the way.
+        # Bad data in the first batches: remove a folder without a checkpoint.
         if distributed.is_main() and checkpoints.last_checkpoint(job.folder) is None:
             run_folder.empty_folder(job.folder)
         raise
@@ -418,8 +418,7 @@ def _result(
 
 
 def _finish(trainer: LongSeqTrainer, model: PreTrainedModel, folder: Path, result: dict[str, Any]) -> None:
-    """Save the chosen model, what prepares its inputs, and the records; `metrics.json`, the mark of a finished run,
-    comes last."""
+    """Save the chosen model, its processor and the records; last `metrics.json`, the mark of a finished run."""
     model.save_pretrained(folder)
     if trainer.processor is not None:
         trainer.processor.save_pretrained(folder)
@@ -429,13 +428,13 @@ def _finish(trainer: LongSeqTrainer, model: PreTrainedModel, folder: Path, resul
     run_folder.write_json(folder / run_folder.HISTORY, history)
     for path in folder.iterdir():
         if path.is_file():
-            run_folder.sync(path)  # the mark of a finished run must not reach the disk before its weights
+            run_folder.sync(path)  # to the disk before the mark of a finished run
     run_folder.write_json(folder / run_folder.METRICS, result)
     shutil.rmtree(folder / run_folder.CHECKPOINTS, ignore_errors=True)
 
 
 def _chance(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """Whether a classifier is right no more often than one that always says the most frequent class."""
+    """Whether a classifier is at chance: as good as always naming the most frequent class."""
     accuracy = result["validation"].get("accuracy")
     if job.data.spec.problem_type != "single_label_classification" or accuracy is None:
         return {}
@@ -454,7 +453,7 @@ def _chance(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:
-    """Validation metrics of the checkpoint that was chosen."""
+    """Validation metrics of the chosen checkpoint."""
     for entry in trainer.state.log_history:
         if entry["step"] == (trainer.state.best_global_step or 0) and "eval_loss" in entry:
             return metrics_without_prefix(entry, "eval")
