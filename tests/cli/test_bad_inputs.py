@@ -38,6 +38,9 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "notes.docx").write_text("text")
     (tmp_path / "recipe.yaml").write_text("model: {arch: s4}\nmodle: {}\n")
     (tmp_path / "nothing").mkdir()
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "listed").mkdir()
+    (tmp_path / "listed" / "config.json").write_text("[]")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("mine")
     generator = np.random.default_rng(0)
@@ -83,6 +86,15 @@ def files(tmp_path, monkeypatch):
         ([*PRETRAIN, *ON, "--modle.hidden_size", "8"], "--modle.hidden_size", "did you mean 'model'"),
         ([*PRETRAIN, *ON, "--data", "good.csv"], "--data good.csv", "--task listops"),
         ([*PRETRAIN, "--data", "nowhere.csv"], "nowhere.csv", "does not exist"),
+        ([*PRETRAIN, "--data", ""], "data", "is an empty name"),
+        ([*PRETRAIN, "--data", "-"], "- does", "not exist"),
+        (
+            ["predict", "--model", "m", "--data", "good.csv", "--output_file", "nothing"],
+            "--output_file nothing",
+            "ends in",
+        ),
+        (["predict", "--model", "m", "--output_file", "folder.csv"], "--output_file folder.csv", "is a folder"),
+        (["predict", "--model", "listed", "--data", "good.csv"], "model listed", "damaged config.json"),
         ([*PRETRAIN, "--data", "notes.docx"], "notes.docx", "'.docx'"),
         ([*PRETRAIN, "--data", "nothing"], "nothing", "holds no table, picture or sound"),
         ([*PRETRAIN, "--data", "empty.csv"], "empty.csv", "could not be read as csv"),

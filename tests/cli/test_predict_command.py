@@ -13,6 +13,7 @@ from PIL import Image
 from transformers import AutoFeatureExtractor, AutoModelForSequenceClassification
 
 from hf_longseq import evaluate
+from hf_longseq import predict as predict_rows
 from hf_longseq.cli.main import main
 from hf_longseq.data.task import load_task
 
@@ -201,3 +202,17 @@ def test_what_cannot_be_read_is_said_in_a_sentence(moods, tmp_path, monkeypatch,
     np.savez(tmp_path / "series.npz", x=np.random.default_rng(0).normal(size=(4, 9)))
     assert main(["predict", "--model", str(moods), *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_lists_of_words_come_back_with_their_spans(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"tokens": ["Dear", name, f"{i}"], "ner_tags": ["O", "B-x", "O"]} for i in range(20) for name in ("A", "B")
+    ]
+    pd.DataFrame(rows).to_json("rows.jsonl", orient="records", lines=True)
+    assert (
+        main(["finetune", "--from_scratch", "--tiny", "--arch", "s4", "--data", "rows.jsonl", "--output_dir", "r"])
+        == 0
+    )
+    (answer,) = predict_rows("r", [{"tokens": ["Dear", "Ada"], "numbers": [1, 2]}])
+    assert answer["tokens"] == ["Dear", "Ada"] and set(answer) == {"tokens", "spans"}

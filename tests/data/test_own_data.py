@@ -473,6 +473,11 @@ MISTAKES = {
     "twice": (TEXTS, {"label_column": "text"}, "column 'text' of rows.jsonl is named for two things"),
     "one document": (TEXTS, {"second_input_column": "text"}, "column 'text' of rows.jsonl is named for two things"),
     "mask ratio": (TEXTS, {"mask_ratio": 2.0}, "data.mask_ratio is 2.0"),
+    "wide": (
+        [{"t0": i / 2, "t1": i, "y": i % 2} for i in range(9)],
+        {},
+        "one number a row in each of 2 columns .t0, t1",
+    ),
     "no name": ("", {}, "data is an empty name"),
 }
 
@@ -488,6 +493,14 @@ def test_a_mistake_in_rows_is_named(tmp_path, data, options, message):
     with pytest.raises(HfLongSeqError, match=message) as caught:
         load(data, tmp_path, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_the_only_column_beside_the_label_is_the_input(tmp_path):
+    write_csv(
+        tmp_path / "dna.csv", [("ACGT" * (2 + i), "ab"[i % 2], i // 2) for i in range(20)], ("seq", "label", "who")
+    )
+    splits, spec = load(tmp_path / "dna.csv", tmp_path, group_column="who")
+    assert spec.labels == ("a", "b") and byte_text.decode(splits["train"][0]["input_ids"]).startswith("ACGT")
 
 
 @pytest.mark.parametrize("cell", ["[{0}.5, 2, -3e1]", "[{0} 2 3]", "[[{0}, 1], [2, 3]]", "{0} 2.5 3"])

@@ -268,7 +268,7 @@ def _own_data(options: argparse.Namespace, overrides: dict) -> None:
 def _resolved(source: str) -> str:
     """A path as the run's settings keep it, which may be read from another folder later; a Hub id as it is."""
     path = Path(source).expanduser()
-    return str(path.resolve()) if path.exists() else source
+    return str(path.resolve()) if source and path.exists() else source
 
 
 def listed(words: list[str]) -> list[str]:

@@ -123,8 +123,9 @@ def load(
     source = open_source(data, num_rows, cache_dir)
     if not len(source.first):
         raise HfLongSeqError(f"{source.name} has no rows.")
-    inputs = [input_column or source.input_name(), *([second_input_column] if second_input_column else [])]
     label_column = label_column or next((name for name in LABEL_NAMES if name in source.first.column_names), None)
+    first = input_column or source.input_name((label_column, second_input_column, group_column))
+    inputs = [first, *([second_input_column] if second_input_column else [])]
     for column, others in ((label_column, inputs), (second_input_column, inputs[:1]), (group_column, [label_column])):
         if column is not None and column in others:
             raise HfLongSeqError(f"column {column!r} of {source.name} is named for two things: name another for one.")

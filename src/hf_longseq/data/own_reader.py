@@ -174,7 +174,8 @@ def content_of(raw: Any, modality: str, where: str) -> bytes:
 
 def read_numbers(raw: Any, where: str) -> Any:
     """Numbers from a list, an array, or text with blanks or commas between them."""
-    with explained(f"{where} is not a sequence of numbers of one shape", ValueError):
+    remedy = "give numbers alone, as many for every step"
+    with explained(f"{where} is not a sequence of numbers of one shape", ValueError, remedy=remedy):
         if not isinstance(raw, str):
             return np.asarray(raw)
         if raw.lstrip().startswith("[["):

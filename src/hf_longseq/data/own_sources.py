@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -129,14 +129,19 @@ class Source:
                 )
         return stated[0][1] if stated else None
 
-    def input_name(self) -> str:
-        """The column of inputs: that of the file that was named, the only one, or the first of the usual names."""
-        known = self.first.column_names
-        if self.main_column or len(known) == 1:
-            return self.main_column or known[0]
-        for name in INPUT_NAMES:
-            if name in known:
-                return name
+    def input_name(self, others: Container[str | None] = ()) -> str:
+        """The column of inputs: that of the file that was named, the first of the usual names, or the only one beside
+        `others`, which have another use."""
+        known = [name for name in self.first.column_names if name not in others]
+        usual = [name for name in INPUT_NAMES if name in self.first.column_names]
+        if self.main_column or usual or len(known) == 1:
+            return self.main_column or (usual or known)[0]
+        kinds = [str(getattr(self.first.features[name], "dtype", "")) for name in known]
+        if known and all(kind.startswith(("int", "uint", "float")) for kind in kinds):
+            raise HfLongSeqError(
+                f"{self.name} has one number a row in each of {len(known)} columns ({', '.join(known[:3])}, ...): a "
+                "row is one example, so write its numbers into one column, as '0.5 1.2 0.7' under input_values."
+            )
         raise HfLongSeqError(f"{self.name} has columns {', '.join(known)}: say which one with --input_column.")
 
 

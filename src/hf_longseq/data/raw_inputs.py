@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Value
+from datasets import ClassLabel, List, Value
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
@@ -181,11 +181,12 @@ class RawInputs:
         return self.encoder.kind == "text" and self.modality == "text"
 
     def cells(self, count: int) -> list[dict[str, Any]]:
-        """The first rows as the source has them, less lists, pictures and sounds."""
+        """The first rows as the source has them, less lists of numbers, pictures and sounds."""
         found: list[dict[str, Any]] = []
         for rows in self.source.splits.values():
             plain = [name for name, kind in rows.features.items() if isinstance(kind, Value | ClassLabel)]
-            plain = [name for name in plain if "binary" not in rows.features[name].dtype]
+            plain = [name for name in rows.features if name in plain or _holds_words(rows.features[name])]
+            plain = [name for name in plain if "binary" not in str(rows.features[name])]
             first = range(min(len(rows), count - len(found)))
             found += rows.select_columns(plain).select(first).to_list() if plain else [{} for _ in first]
         return found
@@ -238,6 +239,11 @@ class LabelledInputs:
         where = self.inputs.source.where
         contents = ([content_of(raw, modality, where(row)) for raw in self.inputs.raw(row)] for row in self.rows)
         return np.array([hash_of(content) for content in contents], np.int64)
+
+
+def _holds_words(kind: Any) -> bool:
+    """Whether a column holds lists of words."""
+    return isinstance(kind, List) and str(getattr(kind.feature, "dtype", "")).endswith("string")
 
 
 def _processor(folder: Path, config: PreTrainedConfig) -> Any | None:

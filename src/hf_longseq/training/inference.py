@@ -146,10 +146,11 @@ def predict(
         data: The loaded data of the run, if they are at hand.
 
     Returns:
-        One mapping per row, in the order of the rows. Of a source it begins with the row's own cells (lists, pictures
-        and sounds left out); of a split it has `index` and the true `label`. Then follow `prediction` (a class name, a
-        list of names, or a number) and, for classes, `score` (its probability) and `probabilities` (by name). Of
-        models that label every position: `spans` (see `span_answers`) or, for numbers, one `prediction` per position.
+        One mapping per row, in the order of the rows. Of a source it begins with the row's own cells (lists of
+        numbers, pictures and sounds left out); of a split it has `index` and the true `label`. Then follow
+        `prediction` (a class name, a list of names, or a number) and, for classes, `score` (its probability) and
+        `probabilities` (by name). Of models that label every position: `spans` (see `span_answers`) or, for numbers,
+        one `prediction` per position.
         The prediction of a row without an input is None; a warning counts these.
     """
     if split is not None and source is not None:
@@ -198,7 +199,8 @@ def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_posi
 def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
     """Folder and model of a checkpoint with a classifier, and whether it labels every position."""
     folder, _ = local_checkpoint(model, "model")
-    saved = (run_folder.read_json(folder / "config.json").get("architectures") or [""])[0]
+    with explained(f"model {folder} has a damaged config.json", *MALFORMED, remedy="restore it"):
+        saved = (run_folder.read_json(folder / "config.json").get("architectures") or [""])[0]
     if not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {folder} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
