@@ -29,7 +29,7 @@ def test_signals_have_bands_under_the_curve(tmp_path):
 
 def test_the_labelled_examples_are_those_of_the_seed_of_the_run(tmp_path):
     rows = [{"x": [float(i), 1.0, 2.0, 0.0], "spans": "O*1 beat*1 O*2"} for i in range(20)]
-    folder = run(tmp_path, rows, seed=3, num_train_examples=4)
+    folder = run(tmp_path, rows, seed=3, num_train_examples=4, validation="separate")
     assert write_span_page(folder, split="train").read_text(encoding="utf-8").count("<svg") == 4
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hf_longseq.analysis import kernel_measures, receptive_field
 from hf_longseq.analysis.examples import load_pyplot, save_figure
-from hf_longseq.analysis.kernels import Looked
+from hf_longseq.analysis.kernels import Analysis
 
 COLOURS = ("#7f7f7f", "#1f6fb4", "#d9822b", "#2a9d5c", "#8e5bb5", "#b5473c", "#4aa5a5", "#a58f3d")
 STYLE = {
@@ -25,11 +25,11 @@ STYLE = {
 MOST_LAYERS = 8
 
 
-def draw(found: list[Looked], folder: Path) -> list[Path]:
+def draw(found: list[Analysis], folder: Path) -> list[Path]:
     """Write the pictures of checkpoints into ``folder``; return their paths."""
     pyplot = load_pyplot()
-    recurrent = [looked for looked in found if looked.kernels]
-    attentive = [looked for looked in found if looked.attention is not None]
+    recurrent = [one for one in found if one.kernels]
+    attentive = [one for one in found if one.attention is not None]
     with pyplot.rc_context(STYLE):
         figures = {"receptive_field.png": _fields(pyplot, found)}
         if recurrent:
@@ -72,25 +72,25 @@ def _offset_axis(axis, length: int, both: bool, label: str) -> None:
     axis.set(xlim=(-length, length if both else 0.5), xlabel=label)
 
 
-def _kernels(pyplot, found: list[Looked]):
+def _kernels(pyplot, found: list[Analysis]):
     """A column per layer: the channels of each checkpoint as a picture; below, their medians in time and frequency."""
-    shown = _shown(max(len(looked.kernels) for looked in found))
+    shown = _shown(max(len(one.kernels) for one in found))
     figure, axes = _grid(pyplot, len(shown), [1.9] * (len(found) + 2), sharey="row")
-    length, both = found[0].kernels[0].shape[-1], any(looked.bidirectional for looked in found)
+    length, both = found[0].kernels[0].shape[-1], any(one.bidirectional for one in found)
     for (*pictures, time, frequency), layer in zip(axes.T, shown, strict=True):
-        for looked, picture, colour in zip(found, pictures, cycle(COLOURS), strict=False):
-            if layer >= len(looked.kernels):
+        for one, picture, colour in zip(found, pictures, cycle(COLOURS), strict=False):
+            if layer >= len(one.kernels):
                 continue
-            kernel_DHL = looked.kernels[layer]
+            kernel_DHL = one.kernels[layer]
             image = _picture(picture, kernel_DHL)
             _offset_axis(picture, length, both, "")
-            _band(time, *kernel_measures.time_levels(kernel_DHL), colour, looked.label)
+            _band(time, *kernel_measures.time_levels(kernel_DHL), colour, one.label)
             frequencies, levels = kernel_measures.frequency_levels(kernel_DHL)
-            _band(frequency, np.maximum(frequencies, frequencies[1] / 2), levels, colour, looked.label)
+            _band(frequency, np.maximum(frequencies, frequencies[1] / 2), levels, colour, one.label)
         pictures[0].set_title(f"layer {layer}")
         _offset_axis(time, length, both, "offset of the input (steps)")
         frequency.set(xscale="log", xlabel="frequency (cycles per step)")
-    labels = [f"{looked.label}\nchannels, by decay" for looked in found]
+    labels = [f"{one.label}\nchannels, by decay" for one in found]
     for axis, label in zip(axes[:, 0], [*labels, "weight, dB below peak", "response, dB below peak"], strict=True):
         axis.set_ylabel(label, fontsize=8)
     figure.colorbar(image, ax=axes[: len(found), :], shrink=0.6, pad=0.01, label="dB below the channel's peak")
@@ -121,21 +121,21 @@ def _legend(figure, axis, title: str) -> None:
     figure.legend(handles, names, title=title, loc="outside lower center", ncol=min(len(names), 4))
 
 
-def _fields(pyplot, found: list[Looked]):
+def _fields(pyplot, found: list[Analysis]):
     """A panel per mixer and one for the network: influence up to a distance, into the past and into the future."""
-    layers = sorted({layer for looked in found for layer in looked.fields if layer != "network"})
+    layers = sorted({layer for one in found for layer in one.fields if layer != "network"})
     shown = [layers[index] for index in _shown(len(layers))] + ["network"]
     figure, panels = _panels(pyplot, len(shown), 2.3, 2.6, sharey=True)
-    shares = [share_O for looked in found for share_O in looked.fields.values()]
+    shares = [share_O for one in found for share_O in one.fields.values()]
     furthest = max(np.abs(np.flatnonzero(share_O) - len(share_O) // 2).max(initial=1) for share_O in shares)
     for axis, layer in zip(panels, shown, strict=True):
-        for looked, colour in zip(found, cycle(COLOURS), strict=False):
-            if layer not in looked.fields:
+        for one, colour in zip(found, cycle(COLOURS), strict=False):
+            if layer not in one.fields:
                 continue
-            share_O = looked.fields[layer]
+            share_O = one.fields[layer]
             middle = len(share_O) // 2
-            axis.plot(np.cumsum(share_O[middle::-1]), color=colour, linewidth=1.3, label=looked.label)
-            if looked.bidirectional:
+            axis.plot(np.cumsum(share_O[middle::-1]), color=colour, linewidth=1.3, label=one.label)
+            if one.bidirectional:
                 future = np.concatenate(([0.0], np.cumsum(share_O[middle + 1 :])))
                 axis.plot(future, color=colour, linewidth=1.1, ls="--")
         axis.set_xscale("symlog", linthresh=1, linscale=0.4)
@@ -143,29 +143,29 @@ def _fields(pyplot, found: list[Looked]):
         axis.set(xlim=(0, furthest), ylim=(0, 1.02), title=title, xlabel="distance (steps)")
     for axis in panels[:: min(len(shown), 5)]:
         axis.set_ylabel("share of influence", fontsize=8)
-    dashed = "; dashed: future" if any(looked.bidirectional for looked in found) else ""
+    dashed = "; dashed: future" if any(one.bidirectional for one in found) else ""
     title = f"gradient of an output by the inputs up to a distance; solid: present and past{dashed}"
     _legend(figure, panels[0], title)
     return figure
 
 
-def _attention(pyplot, found: list[Looked]):
+def _attention(pyplot, found: list[Analysis]):
     """First the mean distance of every head, then where its attention goes, a panel per layer."""
-    deepest = max(len(looked.attention) for looked in found)
+    deepest = max(len(one.attention) for one in found)
     layers = _shown(deepest)
     figure, (first, *others) = _panels(pyplot, 1 + len(layers), 2.5, 2.8)
-    for place, (looked, colour) in enumerate(zip(found, cycle(COLOURS), strict=False)):
+    for place, (one, colour) in enumerate(zip(found, cycle(COLOURS), strict=False)):
         shift = 0.5 * (place - (len(found) - 1) / 2) / len(found)
-        for layer, values in enumerate(receptive_field.mean_distance(looked.attention)):
-            label = looked.label if layer == 0 else None
+        for layer, values in enumerate(receptive_field.mean_distance(one.attention)):
+            label = one.label if layer == 0 else None
             first.scatter([layer + shift] * len(values), values, s=16, color=colour, alpha=0.8, label=label)
-        first.axhline(receptive_field.mean_distance(looked.uniform), color=colour, ls=":", linewidth=1)
-        at, equal = kernel_measures.binned(looked.uniform)
+        first.axhline(receptive_field.mean_distance(one.uniform), color=colour, ls=":", linewidth=1)
+        at, equal = kernel_measures.binned(one.uniform)
         for axis, layer in zip(others, layers, strict=True):
-            for share_O in looked.attention[layer : layer + 1].reshape(-1, looked.attention.shape[-1]):
+            for share_O in one.attention[layer : layer + 1].reshape(-1, one.attention.shape[-1]):
                 ratio = kernel_measures.binned(share_O)[1][equal > 0] / equal[equal > 0]
                 axis.plot(at[equal > 0], np.maximum(ratio, 0.01), color=colour, linewidth=1, alpha=0.8)
-    length, both = found[0].attention.shape[-1] // 2 + 1, any(looked.bidirectional for looked in found)
+    length, both = found[0].attention.shape[-1] // 2 + 1, any(one.bidirectional for one in found)
     for axis, layer in zip(others, layers, strict=True):
         _offset_axis(axis, length, both, "offset of the key (steps)")
         axis.axhline(1, color="black", ls=":", linewidth=1)

@@ -33,7 +33,7 @@ RANDOM_LENGTH = 1024
 
 
 @dataclass
-class Looked:
+class Analysis:
     """One checkpoint and its analysis.
 
     Args:
@@ -63,7 +63,7 @@ def analyse(
     task: str | None = None,
     length: int | None = None,
     examples: int = 8,
-) -> list[Looked]:
+) -> list[Analysis]:
     """Analyse checkpoints.
 
     Args:
@@ -89,7 +89,7 @@ def analyse(
     for label, (arch, model), (rows, spec, words) in zip(labels, opened, chosen, strict=True):
         limit = getattr(model.config, "max_position_embeddings", None) or length
         inputs = as_inputs(rows, spec, model.config, min(length, limit), examples)
-        found.append(_look(label, arch, model, inputs, words, length))
+        found.append(_analyse(label, arch, model, inputs, words, length))
     return found
 
 
@@ -159,55 +159,55 @@ def as_inputs(rows: list[dict], spec: TaskSpec | None, config, length: int, coun
     return [{name: torch.randn(1, size, config.num_channels, generator=generator)} for _ in range(count)]
 
 
-def _look(label: str, arch: str, model, inputs: list[dict], words: str, length: int) -> Looked:
-    looked = Looked(label, arch, words, model.config.bidirectional)
+def _analyse(label: str, arch: str, model, inputs: list[dict], words: str, length: int) -> Analysis:
+    one = Analysis(label, arch, words, model.config.bidirectional)
     with torch.no_grad():
         mixers = [layer.mixer for layer in model.layers if hasattr(layer.mixer, "kernel")]
-        looked.kernels = [mixer.kernel(length).double().numpy() for mixer in mixers]
-    looked.fields = receptive_field.receptive_fields(model, inputs, length)
+        one.kernels = [mixer.kernel(length).double().numpy() for mixer in mixers]
+    one.fields = receptive_field.receptive_fields(model, inputs, length)
     if "attentions" in (model._can_record_outputs or {}):
         model.set_attn_implementation("eager")
-        looked.attention, looked.uniform = receptive_field.attention_by_offset(model, inputs, length)
-    return looked
+        one.attention, one.uniform = receptive_field.attention_by_offset(model, inputs, length)
+    return one
 
 
-def measure_rows(found: list[Looked]) -> pd.DataFrame:
+def measure_rows(found: list[Analysis]) -> pd.DataFrame:
     """Tidy rows: checkpoint, layer, channel (or head), direction, measure, value."""
     rows: list[tuple] = []
-    for looked in found:
-        for layer, kernel_DHL in enumerate(looked.kernels):
+    for one in found:
+        for layer, kernel_DHL in enumerate(one.kernels):
             values = kernel_measures.measures(kernel_DHL)
             for measure, value_DH in values.items():
                 for (direction, channel), value in np.ndenumerate(value_DH):
-                    rows.append((looked.label, layer, channel, DIRECTIONS[direction], measure, value))
-        for layer, share_O in looked.fields.items():
+                    rows.append((one.label, layer, channel, DIRECTIONS[direction], measure, value))
+        for layer, share_O in one.fields.items():
             for share in receptive_field.FIELDS:
                 reach = receptive_field.field_reach(share_O, share)
-                rows.append((looked.label, layer, "", "both", f"receptive_field_{100 * share:.0f}", reach))
-        if looked.attention is not None:
-            for (layer, head), value in np.ndenumerate(receptive_field.mean_distance(looked.attention)):
-                rows.append((looked.label, layer, head, "both", "attention_distance", value))
-            uniform = receptive_field.mean_distance(looked.uniform)
-            rows.append((looked.label, "", "", "both", "attention_distance_if_equal", uniform))
+                rows.append((one.label, layer, "", "both", f"receptive_field_{100 * share:.0f}", reach))
+        if one.attention is not None:
+            for (layer, head), value in np.ndenumerate(receptive_field.mean_distance(one.attention)):
+                rows.append((one.label, layer, head, "both", "attention_distance", value))
+            uniform = receptive_field.mean_distance(one.uniform)
+            rows.append((one.label, "", "", "both", "attention_distance_if_equal", uniform))
     # of type object, so that whole numbers are written as such
     shown = [(*cells, int(value) if float(value).is_integer() else float(f"{value:.6g}")) for *cells, value in rows]
     return pd.DataFrame(shown, columns=MEASURE_COLUMNS, dtype=object)
 
 
-def curve_rows(found: list[Looked]) -> pd.DataFrame:
+def curve_rows(found: list[Analysis]) -> pd.DataFrame:
     """The lines of the pictures: checkpoint, layer, head, curve, at, value."""
     curves = []
-    for looked in found:
-        for layer, kernel_DHL in enumerate(looked.kernels):
+    for one in found:
+        for layer, kernel_DHL in enumerate(one.kernels):
             at, levels = kernel_measures.time_levels(kernel_DHL)
-            curves.append((looked.label, layer, "", "kernel_median_db_by_offset", at, np.median(levels, axis=0)))
+            curves.append((one.label, layer, "", "kernel_median_db_by_offset", at, np.median(levels, axis=0)))
             at, levels = kernel_measures.frequency_levels(kernel_DHL)
-            curves.append((looked.label, layer, "", "response_median_db_by_frequency", at, np.median(levels, axis=0)))
-        for layer, share_O in looked.fields.items():
-            curves.append((looked.label, layer, "", "influence_by_offset", *kernel_measures.binned(share_O)))
-        for layer, head in np.ndindex((0, 0) if looked.attention is None else looked.attention.shape[:2]):
-            shares = kernel_measures.binned(looked.attention[layer, head])
-            curves.append((looked.label, layer, head, "attention_by_offset", *shares))
+            curves.append((one.label, layer, "", "response_median_db_by_frequency", at, np.median(levels, axis=0)))
+        for layer, share_O in one.fields.items():
+            curves.append((one.label, layer, "", "influence_by_offset", *kernel_measures.binned(share_O)))
+        for layer, head in np.ndindex((0, 0) if one.attention is None else one.attention.shape[:2]):
+            shares = kernel_measures.binned(one.attention[layer, head])
+            curves.append((one.label, layer, head, "attention_by_offset", *shares))
     rows = [
         (*names, float(f"{x:.6g}"), float(f"{y:.6g}"))
         for *names, at, values in curves
@@ -220,21 +220,21 @@ MEASURE_COLUMNS = ("checkpoint", "layer", "channel", "direction", "measure", "va
 CURVE_COLUMNS = ("checkpoint", "layer", "head", "curve", "at", "value")
 
 
-def table(found: list[Looked]) -> str:
+def table(found: list[Analysis]) -> str:
     """A line per checkpoint and layer; steps, medians over channels with the 10th and 90th percentile."""
     lines = []
-    for looked in found:
-        for layer in looked.fields:
-            reaches = [receptive_field.field_reach(looked.fields[layer], share) for share in (0.5, 0.9)]
-            line = {"checkpoint": looked.label, "layer": str(layer)}
-            if layer != "network" and looked.kernels:
-                decay_DH, length = kernel_measures.decay_length(looked.kernels[layer]), looked.kernels[layer].shape[-1]
+    for one in found:
+        for layer in one.fields:
+            reaches = [receptive_field.field_reach(one.fields[layer], share) for share in (0.5, 0.9)]
+            line = {"checkpoint": one.label, "layer": str(layer)}
+            if layer != "network" and one.kernels:
+                decay_DH, length = kernel_measures.decay_length(one.kernels[layer]), one.kernels[layer].shape[-1]
                 line |= {f"decay {side}": _spread(of, length) for side, of in zip(DIRECTIONS, decay_DH, strict=False)}
             line["mixer sees 50/90 %"] = f"{reaches[0]} / {reaches[1]}"
-            if looked.attention is not None and layer == "network":
-                line["attention distance"] = f"(equal: {receptive_field.mean_distance(looked.uniform):.0f})"
-            elif looked.attention is not None:
-                heads = receptive_field.mean_distance(looked.attention[layer])
+            if one.attention is not None and layer == "network":
+                line["attention distance"] = f"(equal: {receptive_field.mean_distance(one.uniform):.0f})"
+            elif one.attention is not None:
+                heads = receptive_field.mean_distance(one.attention[layer])
                 line["attention distance"] = " ".join(f"{value:.0f}" for value in heads)
             lines.append(line)
     columns = ("checkpoint", "layer", "decay past", "decay future", "mixer sees 50/90 %", "attention distance")

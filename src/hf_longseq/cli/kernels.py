@@ -34,8 +34,8 @@ def run(argv: list[str]) -> None:
         [word.strip() for word in options.labels.split(",")] if options.labels else None,
         **{name: getattr(options, name) for name in ("task", "length", "examples")},
     )
-    for looked in found:
-        print(f"{looked.label}: {looked.arch}, {looked.inputs}", file=sys.stderr)
+    for one in found:
+        print(f"{one.label}: {one.arch}, {one.inputs}", file=sys.stderr)
 
     def fill(fresh: Path) -> None:
         write_whole(fresh / "kernels.csv", kernels.measure_rows(found).to_csv(index=False))

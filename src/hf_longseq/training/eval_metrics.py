@@ -120,8 +120,8 @@ class ClassificationMetrics(SplitMetrics):
     def __init__(self, problem_type: str, names: tuple[str, ...] = (), label_scale: list[float] | None = None):
         super().__init__()
         self.problem_type = problem_type
+        self.names = names
         self._label_scale = torch.tensor(label_scale or [1.0], dtype=torch.float64)
-        self._metric = load_metric(self.FITTING[problem_type][0])
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """Logits (float32, kept in float64) beside the labels: (B, K + 1), or (B, 2 K) where each output has one."""
@@ -133,7 +133,8 @@ class ClassificationMetrics(SplitMetrics):
         decided, result = decide(logits, self.problem_type), {"exact_loss": self._loss(logits, labels)}
         if self.problem_type != "multi_label_classification":
             decided, labels = decided.reshape(-1), labels.reshape(-1)
-        return result | self._metric.compute(predictions=decided, references=labels.astype(decided.dtype))
+        metric = load_metric(self.FITTING[self.problem_type][0])
+        return result | metric.compute(predictions=decided, references=labels.astype(decided.dtype))
 
     def _loss(self, logits: np.ndarray, labels: np.ndarray) -> float:
         outputs, targets = torch.from_numpy(logits), torch.from_numpy(labels)
@@ -144,24 +145,13 @@ class ClassificationMetrics(SplitMetrics):
         return float(F.binary_cross_entropy_with_logits(outputs, targets))
 
 
-class TokenMetrics(SplitMetrics):
-    """Loss, scores of positions and, for classes (`names`), scores of spans; positions labelled -100 are left out.
-
-    `label_scale` is as for `ClassificationMetrics`.
-    """
+class TokenMetrics(ClassificationMetrics):
+    """Loss, scores of positions and, for classes (`names`), scores of spans; positions labelled -100 are left out."""
 
     FITTING = {
+        **ClassificationMetrics.FITTING,
         "single_label_classification": ("token_f1", "token_accuracy", "mcc", "span_f1"),
-        "multi_label_classification": ("f1",),
-        "regression": ("rmse", "mae", "r2"),
     }
-
-    def __init__(self, problem_type: str, names: tuple[str, ...] = (), label_scale: list[float] | None = None):
-        super().__init__()
-        self.problem_type = problem_type
-        self.names = names
-        self.tags = Tags.of(names)
-        self._label_scale = label_scale or [1.0]
 
     def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
         """Counts (B, number of counts) in float64; the first two are entries scored and the sum of their losses."""
@@ -179,14 +169,14 @@ class TokenMetrics(SplitMetrics):
 
     def _count_classes(self, logits_BLK: torch.Tensor, labels_BL: torch.Tensor) -> torch.Tensor:
         """Then the confusion of classes (K x K, true classes in rows) and three counts of each kind of span."""
-        size = len(self.names)
+        size, tags = len(self.names), Tags.of(self.names)
         losses_BL = F.cross_entropy(logits_BLK.transpose(1, 2), labels_BL, ignore_index=IGNORE_INDEX, reduction="none")
         scored_BL, given_BL = labels_BL != IGNORE_INDEX, logits_BLK.argmax(-1)
         cell_BL = labels_BL.clamp(min=0) * size + given_BL
         confusion = torch.zeros(len(labels_BL), size**2, dtype=torch.float64, device=labels_BL.device)
         confusion.scatter_add_(1, cell_BL, scored_BL.double())
         rows = zip(given_BL.cpu().numpy(), labels_BL.cpu().numpy(), scored_BL.cpu().numpy(), strict=True)
-        spans = np.stack([count_spans(given[kept], true[kept], self.tags).reshape(-1) for given, true, kept in rows])
+        spans = np.stack([count_spans(given[kept], true[kept], tags).reshape(-1) for given, true, kept in rows])
         spans = torch.from_numpy(spans).to(confusion)
         return torch.cat([_sum(scored_BL), _sum(losses_BL), confusion, spans], dim=1)
 
@@ -194,7 +184,7 @@ class TokenMetrics(SplitMetrics):
         """Then sums of squared and absolute errors, of the targets and of their squares."""
         outputs_BLK, labels_BLK = outputs_BLK.double(), labels_BLK.double().masked_fill(~scored_BLK, 0)
         error_BLK = (outputs_BLK - labels_BLK).masked_fill(~scored_BLK, 0)
-        scaled_BLK = error_BLK / error_BLK.new_tensor(self._label_scale)
+        scaled_BLK = error_BLK / self._label_scale.to(error_BLK)
         entries = (scored_BLK, scaled_BLK**2, error_BLK**2, error_BLK.abs(), labels_BLK, labels_BLK**2)
         return torch.cat([_sum(entry) for entry in entries], dim=1)
 

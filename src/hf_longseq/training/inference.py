@@ -30,9 +30,10 @@ from hf_longseq.training.assemble import CLASSIFIER
 from hf_longseq.training.config import FinetuneConfig, build_phase
 from hf_longseq.training.eval_metrics import ClassificationMetrics, TokenMetrics, decide, probabilities
 from hf_longseq.training.recipe import Recipe
-from hf_longseq.training.run import TaskData, load_data, metrics_without_prefix
+from hf_longseq.training.run import TaskData, load_data
 from hf_longseq.training.run_folder import BEST, RUNS
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
+from hf_longseq.training.trainer_card import metrics_without_prefix
 from hf_longseq.training.transfer import local_checkpoint
 from hf_longseq.training.untrusted import open_model
 
