@@ -6,7 +6,7 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Sequence, Value
 
-from hf_longseq import Recipe, evaluate, finetune, predict, pretrain
+from hf_longseq import Recipe, compare, evaluate, finetune, predict, pretrain
 from hf_longseq.data.byte_text import decode
 from hf_longseq.data.own_reader import Reader
 from hf_longseq.data.own_sources import keep_object, rows_of
@@ -183,6 +183,34 @@ def test_an_object_goes_through_both_phases_and_back(data, tmp_path):
     )
     again = predict(second.output_dir, source=data, limit=3)
     assert [answer["label"] for answer in again] == ["spam", "ham", "spam"]
+
+
+def test_runs_in_processes_of_their_own_find_the_rows_of_an_object(tmp_path):
+    data = {"task": "own-data", "data": pd.DataFrame(ROWS), "unlabelled": [{"text": "more"}] * 3}
+    recipe = {**RECIPE, "data": data}
+    compared = [compare(recipe, tmp_path / f"{jobs}", jobs=jobs, baselines=False).scores for jobs in (1, 2)]
+    assert compared[0]["value"].tolist() == compared[1]["value"].tolist() and len(compared[0]) > 1
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ([], "data has no rows"),
+        (3, "data could not be read as a table"),
+        ((ROWS[0],), "has only 1 different rows|has label"),
+        (SERIES, "no labels to fine-tune on"),
+    ],
+    ids=["no rows", "a number", "one row", "no labels"],
+)
+def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path, data, message):
+    with pytest.raises(HfLongSeqError, match=message):
+        compare({**RECIPE, "data": {"task": "own-data", "data": data}}, tmp_path / "run")
+    assert not list(tmp_path.glob("run/runs/*"))
+
+
+def test_a_table_in_the_place_of_a_recipe_is_named(tmp_path):
+    with pytest.raises(HfLongSeqError, match="the recipe is DataFrame: give a name, a file or a mapping"):
+        compare(pd.DataFrame(ROWS), tmp_path / "run")
 
 
 def test_rows_are_read_once_and_never_again(monkeypatch):

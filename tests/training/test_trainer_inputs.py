@@ -89,6 +89,24 @@ def test_adapters_are_put_around_the_model_that_a_trainer_makes(tmp_path, traine
         trainer_class(CONFIG, arguments, train_dataset=rows(), peft_config=wrong)
 
 
+def test_every_model_that_is_made_starts_from_the_checkpoint(tmp_path):
+    first = SPTTrainer(CONFIG, SPTConfig(**options(tmp_path)), train_dataset=rows())
+    first.save_model(tmp_path / "first")
+    more = {"init_from": tmp_path / "first", "train_dataset": rows()}
+    arguments = TrainingArguments(**options(tmp_path) | {"seed": 7})
+    trainer = LongSeqTrainer(args=arguments, model_init=lambda: CONFIG, **more)
+    trunk = first.model.model.state_dict()
+    assert all(torch.equal(trunk[name], one) for name, one in trainer.model.model.state_dict().items())
+
+
+def test_named_splits_may_be_evaluated_alone(tmp_path):
+    arguments = TrainingArguments(**options(tmp_path))
+    scores = LongSeqTrainer(CONFIG, arguments, eval_dataset={"a": rows(), "b": rows()}).evaluate()
+    assert {"eval_a_accuracy", "eval_b_accuracy"} <= set(scores)
+    with pytest.raises(HfLongSeqError, match="eval_dataset is an empty mapping"):
+        LongSeqTrainer(CONFIG, arguments, eval_dataset={})
+
+
 def test_a_search_gives_its_trial_to_model_init(tmp_path):
     seen = []
     arguments = TrainingArguments(**options(tmp_path))

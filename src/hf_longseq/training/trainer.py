@@ -116,6 +116,9 @@ class LongSeqTrainer(Trainer):
             self._read_rows = functools.partial(model_rows, processing_class=own, described=spec is not None)
             train_dataset, eval_dataset = map(self._read_rows, (train_dataset, eval_dataset))
             rows = eval_dataset if train_dataset is None else train_dataset
+            rows = next(iter(rows.values()), None) if isinstance(rows, dict) else rows
+            if rows is None:
+                raise HfLongSeqError("eval_dataset is an empty mapping: give a split, or splits by their names.")
             stated, spec = spec is not None, spec or describe(rows, own, labelled=not pretrains(args))
             parts = assemble(model, args, rows, spec, init_from=init_from, trains=train_dataset is not None)
             model, data_collator = parts.model, parts.collator
@@ -131,7 +134,7 @@ class LongSeqTrainer(Trainer):
                 kwargs |= {"compute_metrics": metrics, "preprocess_logits_for_metrics": metrics.reduce}
             if build:
                 kwargs["model_init"] = lambda trial: _with_adapters(
-                    assemble(_made(build, trial), args, rows, spec).model, peft_config
+                    assemble(_made(build, trial), args, rows, spec, init_from=init_from).model, peft_config
                 )
         if model is not None and not isinstance(model, torch.nn.Module):
             raise HfLongSeqError(
