@@ -1,6 +1,7 @@
 """Your own data: every format becomes a task, splits leak nothing, and what is wrong is named by file and row."""
 
 import csv
+import gzip
 import io
 import json
 import logging
@@ -569,6 +570,12 @@ def test_a_header_that_would_be_read_in_another_way_is_named(tmp_path, name, hea
     (tmp_path / name).write_text("\n".join([header, *[row] * 20]))
     with pytest.raises(HfLongSeqError, match=message):
         load(tmp_path / name, tmp_path)
+
+
+def test_a_packed_table_is_unpacked(tmp_path):
+    text = "\n".join(["text,label", *(f"t{i},{i % 2}" for i in range(20))])
+    (tmp_path / "rows.CSV").write_bytes(gzip.compress(text.encode()))
+    assert sum(map(len, load(tmp_path / "rows.CSV", tmp_path)[0].values())) == 20
 
 
 def test_a_name_with_marks_of_a_pattern_is_a_name(tmp_path):

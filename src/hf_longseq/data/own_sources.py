@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens what a user brings as data sets: files, folders, data sets on the Hub, and objects of Python."""
 
+import contextlib
 import glob
 import os
 import re
@@ -287,7 +288,7 @@ def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
     finally:
         datasets_logging.set_verbosity(verbosity)
     if kind == "csv":
-        with explained(f"{named} could not be read as csv", ValueError, remedy="save it as UTF-8"):
+        with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file, whatever its name
             _check_header(files[0], rows.column_names, options.get("sep", ","))
     return rows
 
