@@ -546,6 +546,16 @@ def test_labels_of_sounds_stand_in_a_metadata_file(tmp_path):
     assert len(splits["test"]) == 4 and spec.sampling_rate == 8000 and spec.labels == ("a", "b")
 
 
+@pytest.mark.parametrize("name", ["../secret.png", "/etc/hostname", "a/../../secret.png"])
+def test_a_metadata_file_names_files_of_its_folder_alone(tmp_path, name):
+    (tmp_path / "pics").mkdir()
+    for path in ("secret.png", "pics/0.png"):
+        (tmp_path / path).write_bytes(b"")
+    write_csv(tmp_path / "pics" / "metadata.csv", [(name, "a"), ("0.png", "b")], ("file_name", "label"))
+    with pytest.raises(HfLongSeqError, match="outside of its folder"):
+        load(tmp_path / "pics", tmp_path)
+
+
 def test_a_file_beside_the_folders_of_classes_is_named(tmp_path):
     for name in ("cat/0.png", "dog/1.png", "stray.png"):
         (tmp_path / "pics" / name).parent.mkdir(parents=True, exist_ok=True)

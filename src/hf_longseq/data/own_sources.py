@@ -386,7 +386,10 @@ def _read_described(file: Path, cache_dir: str | None) -> Dataset:
     if "file_name" not in rows.column_names:
         known = ", ".join(rows.column_names)
         raise HfLongSeqError(f"{file} has columns {known}: call the one that names the files file_name.")
-    files = [name and str(file.parent / name) for name in rows["file_name"]]
+    files = [name and os.path.normpath(file.parent / str(name)) for name in rows["file_name"]]
+    for path in filter(None, files):  # the table may be a stranger's
+        if not Path(path).is_relative_to(os.path.normpath(file.parent)):
+            raise HfLongSeqError(f"{file} names {path}, outside of its folder: move the file into {file.parent}.")
     return rows.remove_columns("file_name").add_column("file", files)
 
 
