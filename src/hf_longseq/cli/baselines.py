@@ -40,9 +40,12 @@ def run(argv: list[str]) -> None:
         by_class = spec.problem_type == "single_label_classification" and not spec.per_position
         train = limit_examples(train, options.labels, options.seed, by_class, "--labels")
     print(f"{spec.name}: {len(train):,} labelled rows, {len(splits['test']):,} test rows", file=sys.stderr)
+    found = fit_baselines(train, splits["test"], spec, seed=options.seed)
     scale, unit = (100, " %") if spec.metric in PERCENT else (1, f" {spec.unit}".rstrip())
     print(f"{'baseline':<36}{f'{spec.metric}{unit}':>16}{'seconds':>10}")
-    for one in fit_baselines(train, splits["test"], spec, seed=options.seed):
+    for one in found:
         print(f"{one.name:<36}{scale * one.scores[spec.metric]:>16.{1 if scale == 100 else 3}f}{one.seconds:>10.1f}")
     inputs = len(splits["train"]) + len(splits.get("unlabelled", ()))
-    print("", *advice(spec.modality, inputs, len(train), spec.max_length), sep="\n")
+    print(f"\n{inputs:,} inputs, {len(train):,} labels, {spec.max_length:,} positions of {spec.modality}.")
+    nothing = ["No kept comparison has data like these: `hf-longseq spt` measures what pretraining adds."]
+    print(*(advice(spec.modality, len(train), spec.max_length) or nothing), sep="\n")

@@ -124,9 +124,10 @@ def show_answers(comparison: "Comparison", argv: list[str], jobs: int) -> None:
         print(f"Two more seeds take about {about}: {shlex.join(['hf-longseq', 'spt', *words, *more])}")
     elif any(answer.more_seeds for answer in found):
         print(f"{len(seeds)} seeds leave it open: the gain is small beside what seeds differ by.")
-    read, known = scores["inputs"].max(), comparison.results
-    if known.get("max_length") and read:
-        print(*advice(known["modality"], int(read), int(scores["labels"].max()), known["max_length"]), sep="\n")
+    known = comparison.results
+    if found and known.get("max_length"):
+        for line in advice(known["modality"], int(scores["labels"].max()), known["max_length"]):
+            print(line)
     if any(answer.verdict == "pays" for answer in found):
         data = " --data NEW_FILE" if "--data" in argv else ""
         print(f"Next: {shlex.join(['hf-longseq', 'predict', '--model', str(comparison.best)])}{data}")

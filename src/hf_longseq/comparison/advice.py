@@ -6,7 +6,6 @@
 alike if they hold the same kind of input, and have a third to three times as many labels and positions.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -24,34 +23,30 @@ def like(kept: pd.DataFrame, modality: str, labels: int, length: int) -> pd.Data
     return kept[alike]
 
 
-def advice(modality: str, inputs: int, labels: int, length: int) -> Sequence[str]:
-    """What is known of such data, in lines for the screen.
+def advice(modality: str, labels: int, length: int) -> list[str]:
+    """What is known of such data, in lines for the screen; none where no kept comparison has data alike.
 
     Args:
         modality: "tokens" or "values".
-        inputs: Inputs that pretraining can read.
         labels: Labelled training rows.
         length: Positions of the longest row.
 
     Example:
-        >>> print(*advice("values", 5000, 4000, 100_000), sep="\\n")
-        5,000 inputs, 4,000 labels, 100,000 positions of values.
-        No kept comparison has data like these: what pretraining adds is open, and `hf-longseq spt` measures it.
+        >>> advice("values", 4000, 100_000)
+        []
     """
-    said = [f"{inputs:,} inputs, {labels:,} labels, {length:,} positions of {modality}."]
     found = like(pd.read_csv(KEPT), modality, labels, length)
     if not len(found):
-        return [*said, "No kept comparison has data like these: what pretraining adds is open, and `hf-longseq spt` "
-                "measures it."]  # fmt: skip
+        return []
     counts = ", ".join(f"{number} {word}" for word in VERDICTS if (number := int((found["verdict"] == word).sum())))
     sets = found["source"].unique()
     on = f"{len(sets)} data set{'s' if len(sets) > 1 else ''}"
     low, middle, high = found["gain"].quantile([0, 0.5, 1])
-    said.append(
+    said = [
         f"Kept comparisons with {labels / FACTOR:,.0f} to {FACTOR * labels:,} labels and {length / FACTOR:,.0f} to "
         f"{FACTOR * length:,} positions of {modality}: {len(found)} gains over an equal budget on {on}, {counts}; "
         f"from {low:+.1f} to {high:+.1f} points, median {middle:+.1f}."
-    )
+    ]
     for source in sets:
         mine = found[found["source"] == source].sort_values("gain", ascending=False)
         ends = [mine.iloc[0], *([mine.iloc[-1]] if len(mine) > 1 else [])]
