@@ -53,6 +53,17 @@ def test_blocks_are_read_as_sequences_of_their_own(variant):
     torch.testing.assert_close(model(ids).last_hidden_state, alone, atol=2e-5, rtol=1e-4)
 
 
+@architectures
+@directions
+@torch.no_grad()
+def test_with_a_window_of_one_every_position_stands_alone(variant, bidirectional):
+    model = make_model(variant, "Model", bidirectional=bidirectional, window=1)
+    batch = pad(make_inputs(model), "left")
+    alone = model(batch["input_ids"].reshape(-1, 1)).last_hidden_state.reshape(3, -1, 16)
+    real = batch["attention_mask"] == 1
+    torch.testing.assert_close(model(**batch).last_hidden_state[real], alone[real], atol=2e-5, rtol=1e-4)
+
+
 @torch.no_grad()
 def test_absolute_positions_are_those_of_the_whole_sequence():
     model = cut("transformer-sinusoidal")("Model", bidirectional=True)

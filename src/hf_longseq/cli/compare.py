@@ -96,9 +96,7 @@ def add_plan_options(parser: Parser, inits: list[str], seeds: str) -> None:
         "--tune_seeds", nargs="+", default=["1000", "1001"], help="seeds that choose with --tune [1000 1001]"
     )
     plan.add_argument("--train_fractions", nargs="+", help="shares of the labelled examples, as 1,0.1,0.01")
-    plan.add_argument(
-        "--window", nargs="+", metavar="W", help="positions that mixers see, as 16,64,256,full"
-    )  # fmt: skip
+    plan.add_argument("--window", nargs="+", metavar="W", help="positions that mixers see, as 16,64,256,full")
     plan.add_argument("--no_baselines", action="store_true", help="leave linear models out of the table")
     plan.add_argument("--jobs", type=int, help="runs at a time [one for each GPU]")
     plan.add_argument("--ray_address", metavar="ADDRESS", help="of a Ray cluster whose machines share output_dir")

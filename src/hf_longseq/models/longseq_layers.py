@@ -49,7 +49,7 @@ class WindowBlocks:
     Attributes:
         shape: (B, number of blocks of a sequence, W).
         valid_MW: 1 at real positions, None when all are.
-        order_BL: index that moves the first real position to the front; None where it stands there.
+        order_BL: index that moves the first real position to the front; None without padding.
         inverse_BL: index that undoes it.
         kept_M: which of all blocks are left; None for all.
     """
@@ -68,9 +68,11 @@ class WindowBlocks:
         blocks = cls((batch, -(-length // window), window))
         if valid_BL is None and length % window == 0:
             return blocks
-        valid_BL = torch.ones_like(x_BLH[..., 0]) if valid_BL is None else valid_BL
-        place_L, first_B1 = torch.arange(length, device=x_BLH.device), valid_BL.long().argmax(dim=1, keepdim=True)
-        blocks.order_BL, blocks.inverse_BL = (place_L + first_B1) % length, (place_L - first_B1) % length
+        if valid_BL is None:
+            valid_BL = x_BLH.new_ones(batch, length, dtype=torch.long)
+        else:
+            place_L, first_B1 = torch.arange(length, device=x_BLH.device), valid_BL.long().argmax(dim=1, keepdim=True)
+            blocks.order_BL, blocks.inverse_BL = (place_L + first_B1) % length, (place_L - first_B1) % length
         valid_MW = blocks.cut(valid_BL[..., None])[..., 0]
         blocks.kept_M = valid_MW.any(dim=1).nonzero()[:, 0]
         blocks.valid_MW = valid_MW[blocks.kept_M]

@@ -267,9 +267,10 @@ class LongSeqModel(LongSeqPreTrainedModel):
         """As `mixer_inputs`, for mixers that read blocks of the window; positions are still those of the sequence."""
         batch, length, _ = inputs_embeds.shape
         blocks = WindowBlocks.of(inputs_embeds, valid_mask, self.config.window)
-        if position_ids is None:
-            valid_BL = torch.ones_like(inputs_embeds[..., 0]) if valid_mask is None else valid_mask
-            position_ids = (valid_BL.long().cumsum(-1) - 1).clamp(min=0)
+        if position_ids is None and valid_mask is None:
+            position_ids = torch.arange(length, device=inputs_embeds.device)[None]
+        elif position_ids is None:
+            position_ids = (valid_mask.long().cumsum(-1) - 1).clamp(min=0)
         positions = blocks.cut(position_ids.expand(batch, -1)[..., None])[..., 0]
         hidden_states, kwargs = self.mixer_inputs(
             blocks.cut(inputs_embeds), blocks.valid_MW, positions, None, direction

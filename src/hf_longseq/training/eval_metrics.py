@@ -223,3 +223,10 @@ def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:
 def probabilities(logits: torch.Tensor, problem_type: str) -> torch.Tensor:
     """Turn logits (..., K) into the probability of each class, or of each label by itself."""
     return logits.softmax(-1) if problem_type == "single_label_classification" else logits.sigmoid()
+
+
+def metrics_without_prefix(metrics: dict, prefix: str) -> dict[str, float]:
+    """Metrics of one split, without its name before theirs and without timings."""
+    timing = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
+    named = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items() if key.startswith(f"{prefix}_")}
+    return {key: value for key, value in named.items() if key not in timing}

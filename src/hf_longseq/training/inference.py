@@ -28,12 +28,17 @@ from hf_longseq.metrics.spans import Tags, spans_of
 from hf_longseq.training import run_folder
 from hf_longseq.training.assemble import CLASSIFIER
 from hf_longseq.training.config import FinetuneConfig, build_phase
-from hf_longseq.training.eval_metrics import ClassificationMetrics, TokenMetrics, decide, probabilities
+from hf_longseq.training.eval_metrics import (
+    ClassificationMetrics,
+    TokenMetrics,
+    decide,
+    metrics_without_prefix,
+    probabilities,
+)
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import TaskData, load_data
 from hf_longseq.training.run_folder import BEST, RUNS
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
-from hf_longseq.training.trainer_card import metrics_without_prefix
 from hf_longseq.training.transfer import local_checkpoint
 from hf_longseq.training.untrusted import open_model
 

@@ -32,13 +32,13 @@ from hf_longseq.training.arguments import DataSection, check_seed
 from hf_longseq.training.assemble import all_labels
 from hf_longseq.training.callbacks import tracker
 from hf_longseq.training.config import FinetuneConfig
+from hf_longseq.training.eval_metrics import metrics_without_prefix
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.hf_architectures import starts_from
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import environment
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
-from hf_longseq.training.trainer_card import metrics_without_prefix
 from hf_longseq.training.transfer import local_checkpoint
 
 if TYPE_CHECKING:

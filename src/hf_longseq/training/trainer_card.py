@@ -14,6 +14,7 @@ from hf_longseq.data.task import TaskSpec
 from hf_longseq.escaping import cleaned, render
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.assemble import head_class, pretrains
+from hf_longseq.training.eval_metrics import metrics_without_prefix
 from hf_longseq.version import __version__
 
 TEMPLATE = Path(__file__).parent / "templates" / "trainer_card.md.jinja"
@@ -117,10 +118,3 @@ def _scores(trainer: transformers.Trainer) -> dict[str, Any]:
     best = trainer.state.best_global_step if trainer.args.load_best_model_at_end else None
     entry = next((one for one in found if one["step"] == best), found[-1] if found else {})
     return {"evaluated": f"step {entry.get('step')}", "scores": metrics_without_prefix(entry, "eval")}
-
-
-def metrics_without_prefix(metrics: dict[str, Any], prefix: str) -> dict[str, float]:
-    """Metrics of one split, without its name before theirs and without timings."""
-    timing = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
-    named = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items() if key.startswith(f"{prefix}_")}
-    return {key: value for key, value in named.items() if key not in timing}
