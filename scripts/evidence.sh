@@ -127,6 +127,16 @@ run_pathfinder-16-plateau-s4() { faster --arch s4 "$@"; }
 run_pathfinder-16-plateau-dlr() { faster --arch dlr "$@"; }
 run_pathfinder-16-plateau-cnn() { faster --arch cnn "$@"; }
 
+# the paper's scarcity: pretraining reads the labelled inputs alone, or all; the plan fixed settings and seeds beforehand
+scarce() {
+    .venv/bin/hf-longseq compare --recipe gene-starts --output_dir "runs/evidence/$name" \
+        --inits scratch-tied@steps spt-masked@pretrain_inputs={subset,all} --seeds $(seq 30 39) \
+        --data.validation labels --data.num_train_examples 1000 --train_fractions 0.02,0.1,0.3,1 \
+        --pretrain.max_steps 1000 --pretrain.eval_steps 250 --finetune.max_steps 300 --finetune.learning_rate 2e-3 "$@"
+}
+run_gene-starts-scarce-s4() { scarce --arch s4 "$@"; }
+run_gene-starts-scarce-transformer() { scarce --arch transformer "$@"; }
+
 run_smnist() {
     "$PYTHON" docs/examples/get_data.py mnist-1024 --out runs/examples
     compare --recipe smnist --arch "$three" --data.data_dir runs/examples --train_fractions 0.05,0.2,1 \
