@@ -209,6 +209,28 @@ def test_the_first_table_of_claims_has_every_data_set_that_was_compared():
     assert {tasks[folder] for folder in more} == {"gene-starts", "spoken-tones"}, "two data sets have more comparisons"
 
 
+def test_the_table_of_the_plateau_is_that_of_its_curves():
+    """Per seed and arm: masking loss, labelled steps until validation passes 60 %, test accuracy; then the log-rank p."""
+    folder = ROOT / "results/pathfinder-16-plateau"
+    scores, curves = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "curves.csv")
+    tests = scores[(scores["split"] == "test") & (scores["metric"] == "accuracy") & scores["run"].notna()]
+    left = curves[curves["value"] > 0.6].groupby("run")["step"].min()
+    lines, ends = [], collections.defaultdict(list)
+    for _, run in tests.sort_values(["seed", "arm"]).iterrows():
+        masked, step = int(run["pretrain_steps"]), left.get(run["run"])
+        ends[run["arm"]].append((masked + run["finetune_steps"] if step is None else masked + step, step is None))
+        when = "never" if step is None else f"{masked:,} + {step:,}" if masked else f"{step:,}"
+        loss = f"{run['pretrain_loss']:.3f}" if masked else ""
+        lines.append([loss, when, f"{100 * run['value']:.1f}"])
+    section = CLAIMS[CLAIMS.index("## With all labels") :]
+    rows = [row for row in section[: section.index("\n## ")].splitlines() if row.startswith("|")][2:]
+    assert [[cell.strip() for cell in row.strip("|").split("|")][2:] for row in rows] == lines
+
+    arms = [scipy.stats.CensoredData(uncensored=[at for at, never in arm if not never],
+                                     right=[at for at, never in arm if never]) for arm in ends.values()]  # fmt: skip
+    assert f"(log-rank test, p = {scipy.stats.logrank(*arms).pvalue:.2f})" in section.replace("\n", " ")
+
+
 def test_a_masked_base_is_worth_the_entropy_of_the_base_frequencies(tmp_path, monkeypatch):
     """What a masking loss on gene starts is judged by."""
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path))

@@ -203,7 +203,7 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
     for (architecture, labels), panel in curves.groupby(["architecture", "labels"], dropna=False, sort=False):
         title = f"{arch_label(architecture)}, {labels_text(labels)}".removesuffix(", ")
         panels[title] = {
-            arm: line.groupby("step")["value"].agg(mean="mean", low="min", high="max")
+            arm: line.pivot_table(index="step", columns="seed", values="value")
             for arm, line in panel.groupby("arm", sort=False)
         }
         before[title] = panel["pretrain_steps"].max()
@@ -221,12 +221,12 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
                         title_fontsize=8)  # fmt: skip
 
     caption = (
-        f"{name}: learning curves over the steps with labels (logarithmic); mean over seeds, from the lowest to the "
-        "highest. Self-pretrained arms begin after their pretraining, whose steps are not drawn."
+        f"{name}: learning curves over the steps with labels (logarithmic); a thin line for every seed, a thick one "
+        "for their mean. Self-pretrained arms begin after their pretraining, whose steps are not drawn."
     )
     factor = _factor(means.iloc[0])
     return _figure(f"curves-{slug(name).lower()}", caption,
-                   lambda: _lines(panels, factor, "steps with labels", text, finish, band=True))  # fmt: skip
+                   lambda: _lines(panels, factor, "steps with labels", text, finish, seeds=True))  # fmt: skip
 
 
 # --- one style for all ---
@@ -238,11 +238,11 @@ def _canvas(width: float, height: float):
     return Canvas(figsize=(width, height), layout="constrained")
 
 
-def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: bool = False):
+def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, seeds: bool = False):
     """Panels of lines with common axes, at most two in a row, which a telephone can show.
 
-    `panels` are, by title and by arm, frames with mean, low and high over x, which is their index: low to high is
-    drawn as a `band`, or else as bars. `finish` is called with every axis and its lines.
+    `panels` are, by title and by arm, frames over x, their index: with mean, low and high, drawn with bars, or with a
+    column for every one of the `seeds`. `finish` is called with every axis and its lines.
     """
     wide = min(2, len(panels))
     high = math.ceil(len(panels) / wide)
@@ -257,11 +257,11 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, band: 
             look, place = style(arm), arms.index(arm)
             drawn = {"color": look.colour, "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
             drawn["linestyle"] = line_style(arm, arms)
-            mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
-            if band:
-                axis.plot(line.index, mean, **drawn)
-                axis.fill_between(line.index, low, top, color=look.colour, alpha=0.14, linewidth=0)
+            if seeds:
+                axis.plot(line.index, factor * line, color=look.colour, linewidth=0.8, alpha=0.45)
+                axis.plot(line.index, factor * line.mean(axis=1), **drawn)
             else:  # arms stand beside each other, so that none hides another one's interval
+                mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
                 beside = line.index * 1.05 ** (place - len(arms) / 2)
                 axis.errorbar(beside, mean, [(mean - low).fillna(0), (top - mean).fillna(0)], elinewidth=1, **drawn)
         finish(axis, lines)
