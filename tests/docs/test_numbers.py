@@ -210,7 +210,7 @@ def test_the_first_table_of_claims_has_every_data_set_that_was_compared():
 
 
 def test_the_table_of_the_plateau_is_that_of_its_curves():
-    """Per seed and arm: masking loss, labelled steps until validation passes 60 %, test accuracy; then the log-rank p."""
+    """Per seed and arm: masking loss, labelled steps until validation passes 60 %, test accuracy; the log-rank p."""
     folder = ROOT / "results/pathfinder-16-plateau"
     scores, curves = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "curves.csv")
     tests = scores[(scores["split"] == "test") & (scores["metric"] == "accuracy") & scores["run"].notna()]
