@@ -65,7 +65,7 @@ def job_of(words: list[str]) -> dict[str, str | list[str]]:
         HfLongSeqError: For a command that does not train, or that names the folder, which the job chooses.
     """
     if not words or words[0] not in COMMANDS:
-        raise HfLongSeqError(f"{' '.join(words[:1])!r} is no command for a job: give one of {', '.join(COMMANDS)} "
+        raise HfLongSeqError(f"{' '.join(words[:1])!r} is not a command for a job: give one of {', '.join(COMMANDS)} "
                              "after --.")  # fmt: skip
     if any(re.match(r"--output[_-]dir\b", word) for word in words):
         raise HfLongSeqError("--output_dir is the job's own: leave it out, the results go to --repo_id.")
@@ -111,7 +111,7 @@ def price(api: HfApi, flavor: str, timeout: str) -> str:
     with said_in_one_sentence("there is no list of machines"):
         machines = {machine.name: machine for machine in api.list_jobs_hardware()}
     if flavor not in machines:
-        raise HfLongSeqError(f"flavor {flavor!r} is no machine of {api.endpoint}: use one of {', '.join(machines)}.")
+        raise HfLongSeqError(f"{flavor!r} is not a machine of {api.endpoint}: use one of {', '.join(machines)}.")
     cost = machines[flavor].unit_cost_usd  # of a minute
     return (
         f"{machines[flavor].pretty_name}: {60 * cost:.2f} USD an hour, at most {minutes * cost:.2f} USD in "

@@ -188,7 +188,7 @@ class HubServer:
         match = re.match(r"---\n(.*?)\n---(\n|$)", card, re.DOTALL)
         try:
             data = yaml.safe_load(match[1]) if match else {}
-            wrong = [] if isinstance(data, dict) else ["metadata is no mapping"]
+            wrong = [] if isinstance(data, dict) else ["metadata is not a mapping"]
             for index, entry in enumerate((data or {}).get("model-index", [])):
                 missing = {"name", "results"} - set(entry)
                 wrong += [f'"model-index[{index}].{name}" is required' for name in missing]

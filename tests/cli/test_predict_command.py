@@ -90,7 +90,7 @@ def test_sounds_of_another_rate_in_a_folder_and_alone(tmp_path):
     predict("--model", run, "--data", tmp_path / "new", "--output_file", tmp_path / "out.jsonl")
     both = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [answer["file"].rsplit("/", 1)[-1] for answer in both] == ["a.wav", "b.wav"]
-    assert "label" not in both[0]  # "new" is no class of the model
+    assert "label" not in both[0]  # "new" is not a class of the model
     predict("--model", run, "--data", tmp_path / "new" / "b.wav", "--output_file", tmp_path / "one.jsonl")
     assert json.loads((tmp_path / "one.jsonl").read_text())["probabilities"] == both[1]["probabilities"]
 

@@ -304,7 +304,7 @@ def test_a_wrong_grid_is_refused(grid, message):
         ({"inits": ("spt-maskd",)}, "did you mean 'spt-masked'"),
         ({"inits": ("scratch@span_length=8",)}, "only arms that pretrain have variants"),
         ({"inits": ("spt@spanlength=8",)}, "did you mean 'span_length'"),
-        ({"inits": ("spt@objective=causal",)}, "objective is no option"),
+        ({"inits": ("spt@objective=causal",)}, "objective is not an option"),
         ({"inits": ("spt@span_length",)}, "NAME@FIELD=VALUE"),
         ({"inits": ("spt@span_length=8@span_length=4",)}, "each field once"),
         ({"inits": ("spt@span_length=8",), "grid": {"pretrain.span_length": (1, 4)}}, "would undo what 'spt@span"),

@@ -55,9 +55,9 @@ def test_seeds_of_other_budgets_or_data_are_not_taken_for_more_seeds_of_an_arm(t
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"value": [0.5, None, 0.5]}, "scores.csv has a value that is no number: restore"),
-        ({"value": [0.5, "high", 0.5]}, "scores.csv is no table of scores"),
-        ({"labels": None}, "scores.csv is no table of scores"),
+        ({"value": [0.5, None, 0.5]}, "scores.csv has a value that is not a number: restore"),
+        ({"value": [0.5, "high", 0.5]}, "scores.csv is not a table of scores"),
+        ({"labels": None}, "scores.csv is not a table of scores"),
     ],
 )
 def test_scores_that_cannot_be_read_are_refused(tmp_path, change, message):

@@ -56,7 +56,7 @@ def test_the_original_split_keeps_the_archives_test_windows(folder):
 BAD = [
     ("1.0,2.0:3.0:70\n", r"line 6, has 2 dimensions of lengths \[1, 2\]"),
     ("1.0,2.0:70\n", "has 1 dimensions"),
-    ("1.0,x:3.0,4.0:70\n", "line 6, is no row of numbers"),
+    ("1.0,x:3.0,4.0:70\n", "line 6, is not a row of numbers"),
     ("1.0,nan:3.0,4.0:70\n", "line 6, holds a missing value"),
 ]
 

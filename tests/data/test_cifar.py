@@ -48,5 +48,5 @@ def test_colour_has_no_token_form(parquet):
 def test_damage_is_named(parquet):
     rows = {"img": [{"bytes": b"", "path": None}], "label": [3]}
     Dataset.from_dict(rows).to_parquet(parquet / "plain_text" / "test-00000-of-00001.parquet")
-    with pytest.raises(ValueError, match="image 0, is no readable picture"):
+    with pytest.raises(ValueError, match="image 0, is not a readable picture"):
         load("image", parquet)

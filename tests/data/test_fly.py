@@ -86,5 +86,5 @@ def test_what_is_missing_is_named(options, said, folder):
 
 def test_a_cut_file_is_named(folder):
     (folder / "chr2R.fa").write_text("")
-    with pytest.raises(HfLongSeqError, match="no FASTA file with one record"):
+    with pytest.raises(HfLongSeqError, match="not a FASTA file with one record"):
         load_task("fly-repeats", length=500, data_dir=str(folder))

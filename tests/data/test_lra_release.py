@@ -69,7 +69,7 @@ DAMAGE = [
     ("retrieval", "tsv_data/new_aan_pairs.eval.tsv", b"1\tA\tB\ta\t\n", "row 1, has an empty document"),
     ("pathfinder", f"{PATHFINDER}/metadata/1.npy", b"imgs/1 sample_0.png 0\n", "metadata/1.npy, line 1, reads"),
     ("pathfinder", f"{PATHFINDER}/metadata/1.npy", b"imgs/1 sample_99.png 0 1\n", "sample_99.png, which is missing"),
-    ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", b"\x89PNG", "sample_2.png is no readable picture"),
+    ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", b"\x89PNG", "sample_2.png is not a readable picture"),
     ("pathfinder", f"{PATHFINDER}/imgs/1/sample_2.png", grey_png(3, 16), r"sample_2.png has shape \(16, 16\)"),
 ]
 

@@ -299,7 +299,7 @@ BAD = [
     (
         [(f"t{i}", i / 7) for i in range(9)],
         {"problem_type": "single_label_classification"},
-        r"a.csv, row 2, has label 0.14\d+, which is no class",
+        r"a.csv, row 2, has label 0.14\d+, which is not a class",
     ),
     ([(f"t{i}", "") for i in range(9)], {}, "No row of a.csv has a label"),
     ([(f"t{i}", i % 2) for i in range(20)], {"max_length": -3}, "data.max_length is -3: give a number of 1 or more"),
@@ -315,7 +315,7 @@ BAD = [
         "row 1, column 'text', is not a sequence of numbers",
     ),
     ([("1 nan", i % 2) for i in range(20)], {"modality": "values"}, "holds a missing or infinite value"),
-    ([("1 -2", i % 2) for i in range(20)], {"modality": "tokens"}, "no list of token ids"),
+    ([("1 -2", i % 2) for i in range(20)], {"modality": "tokens"}, "not a list of token ids"),
     ([(f"t{i}", i % 2) for i in range(20)], {"problem_type": "ranking"}, "problem_type is 'ranking'"),
     ([(f"t{i}", "inf" if i == 3 else i) for i in range(20)], {"problem_type": "regression"}, "row 4, has label inf"),
 ]
@@ -445,7 +445,7 @@ def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"7\.png .*has height and width .*set image_size"):
         load(tmp_path / "pics", tmp_path)
     (tmp_path / "pics" / "cat" / "0.png").write_bytes(b"")
-    with pytest.raises(ValueError, match="no readable picture"):
+    with pytest.raises(ValueError, match="not a readable picture"):
         load(tmp_path / "pics", tmp_path)
 
 
@@ -470,7 +470,7 @@ MISTAKES = {
         {},
         r"holds .1, None. .list. as one",
     ),
-    "nested ids": ([{"input_ids": [[1, 2]], "y": i % 2} for i in range(9)], {}, "is no list of token ids from 0"),
+    "nested ids": ([{"input_ids": [[1, 2]], "y": i % 2} for i in range(9)], {}, "is not a list of token ids from 0"),
     "twice": (TEXTS, {"label_column": "text"}, "column 'text' of rows.jsonl is named for two things"),
     "one document": (TEXTS, {"second_input_column": "text"}, "column 'text' of rows.jsonl is named for two things"),
     "mask ratio": (TEXTS, {"mask_ratio": 2.0}, "data.mask_ratio is 2.0"),

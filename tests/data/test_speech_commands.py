@@ -38,7 +38,7 @@ BAD = [
     ({"bed/speaker0_nohash_0.wav": clip(1, rate=8000)}, "bed/speaker0_nohash_0.wav has 1600 samples at 8000 Hz"),
     ({"bed/speaker0_nohash_0.wav": clip(1, channels=2)}, "2 channels"),
     ({"bed/speaker0_nohash_0.wav": clip(1, samples=0)}, "has 0 samples"),
-    ({"bed/speaker0_nohash_0.wav": b""}, "no readable wave file"),
+    ({"bed/speaker0_nohash_0.wav": b""}, "not a readable wave file"),
 ]
 
 

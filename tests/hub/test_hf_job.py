@@ -120,12 +120,12 @@ def test_a_full_repository_ends_the_job_and_keeps_the_last_state(job, tmp_path, 
 
 
 @pytest.mark.parametrize("words, options, message", [
-    (["predict", "x"], {}, "'predict' is no command for a job"),
-    ([], {}, "is no command for a job"),
+    (["predict", "x"], {}, "'predict' is not a command for a job"),
+    ([], {}, "is not a command for a job"),
     ([*WORDS, "--output_dir", "x"], {}, "--output_dir is the job's own"),
-    (WORDS, {"flavor": "a10"}, "flavor 'a10' is no machine .*use one of a10g-large"),
+    (WORDS, {"flavor": "a10"}, "'a10' is not a machine .*use one of a10g-large"),
     (WORDS, {"timeout": "4 hours"}, "timeout is '4 hours'"),
-    (WORDS, {"repo": "a/b/c"}, "repo_id 'a/b/c' is no name the Hub allows"),
+    (WORDS, {"repo": "a/b/c"}, "repo_id 'a/b/c' is not a name the Hub allows"),
     (WORDS, {"repo": "longseq-tests/x", "token": "hf_other_token"}, "longseq-tests/x took no job .403 Forbidden"),
     (WORDS, {"token": "hf_wrong"}, "Invalid user token"),
     (WORDS, {"token": ""}, "no token found"),

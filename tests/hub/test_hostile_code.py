@@ -133,7 +133,7 @@ def test_a_configuration_that_names_code_in_any_form_runs_none(run, tmp_path, un
 )  # fmt: skip
 def test_a_processor_of_others_is_one_sentence(run, tmp_path, undrawn, entries):
     change(run / "preprocessor_config.json", **entries)
-    with pytest.raises(HfLongSeqError, match="preprocessor_config.json is no file of this package's"):
+    with pytest.raises(HfLongSeqError, match="preprocessor_config.json is not a file of this package's"):
         built(run, tmp_path)
 
 

@@ -144,7 +144,7 @@ def test_another_architecture_is_not_published_over(hub, publish_here, runs):
     with pytest.raises(HfLongSeqError, match="longseq_dlr model, but the run is a longseq_s4"):
         publish_here(runs / "classifier", REPO)
     assert hub.repo(REPO).branches["main"] is other
-    # on a branch of its own it may stand, whose making is no model yet
+    # on a branch of its own it may stand, newly made, without a model
     hub.faults = [Fault("POST", "/commit/", 500)]
     with pytest.raises(HfLongSeqError, match="500"):
         publish_here(runs / "classifier", REPO, revision="ours")

@@ -177,7 +177,7 @@ def test_described_tensors_are_made_from_the_archive(tmp_path):
 def test_a_tensor_outside_of_its_storage_is_refused(tmp_path, size, stride, offset):
     data = pickled({"w": Described(size, stride, offset)})
     write_archive(tmp_path / "m.pt", data, **{"0": torch.ones(4).numpy().tobytes()})
-    with pytest.raises(HfLongSeqError, match="'w', which is no plain tensor"):
+    with pytest.raises(HfLongSeqError, match="'w', which is not a plain tensor"):
         read_tensors(tmp_path / "m.pt")
 
 

@@ -87,7 +87,7 @@ def test_free_keys_of_model_and_data_are_kept_for_those_who_know_them():
         (
             "finetune",
             {"global_batch_size": 10, "per_device_train_batch_size": 4},
-            "no multiple of per_device_train_batch_size=4",
+            "not a multiple of per_device_train_batch_size=4",
         ),
         ("data", {"train_fraction": 1.5}, "train_fraction is 1.5"),
         ("data", {"train_fraction": 0.5, "num_train_examples": 3}, "only one of them"),

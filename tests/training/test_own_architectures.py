@@ -123,9 +123,9 @@ def test_a_recipe_runs_no_file(mine, tmp_path, monkeypatch, capsys):
     ("change", "message"),
     [
         (("longseq_mine", "longseq_s4"), "is the name of an architecture of this package"),
-        (("longseq_mine", "mixer of mine"), "is no name of small letters"),
+        (("longseq_mine", "mixer of mine"), "is not a name of small letters"),
         (("class MineModel", "class OtherModel"), "defines no MineModel"),
-        (("(LongSeqModel)", "(nn.Module)"), "no subclass of LongSeqModel"),
+        (("(LongSeqModel)", "(nn.Module)"), "not a subclass of LongSeqModel"),
         (("import torch\n", "import torch, nowhere\n"), "does not run .*nowhere"),
     ],
 )

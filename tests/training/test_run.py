@@ -260,7 +260,7 @@ def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
     (run / "metrics.json").unlink()
     with pytest.raises(HfLongSeqError, match="unfinished"):
         evaluate(run)
-    with pytest.raises(HfLongSeqError, match="is no run"):
+    with pytest.raises(HfLongSeqError, match="is not a run"):
         evaluate(tmp_path)
 
 

@@ -33,7 +33,7 @@ def test_a_folder_with_another_run_is_refused_with_the_difference_named(tmp_path
 def test_a_folder_with_foreign_files_is_never_touched(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     for overwrite in (False, True):
-        with pytest.raises(HfLongSeqError, match="no run"):
+        with pytest.raises(HfLongSeqError, match="not of a run"):
             run_folder.claim_folder(tmp_path, SETTINGS, overwrite=overwrite)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

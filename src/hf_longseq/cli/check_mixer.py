@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
 def _only_name(file: str) -> str:
     """NAME of the one class NAMEModel that a file defines, found without running it."""
     if not Path(file).is_file():
-        raise HfLongSeqError(f"{file} is no file: give the file of your mixer.")
+        raise HfLongSeqError(f"{file} is not a file: give the file of your mixer.")
     names = re.findall(r"^class (\w+)Model\(", Path(file).read_text(encoding="utf-8"), re.MULTILINE)
     names = [name for name in names if not name.endswith("PreTrained")]
     if len(names) != 1:

@@ -83,7 +83,7 @@ def _changes(label: str, fields: dict[str, Any]) -> Raw:
     for name, value in fields.items():
         if name == "objective" or name not in (*phase_fields(SPTConfig), "pretrain_inputs"):
             raise HfLongSeqError(
-                f"inits holds {label!r}, and {name} is no option of pretraining"
+                f"inits holds {label!r}, and {name} is not an option of pretraining"
                 f"{did_you_mean(name, [*known, 'pretrain_inputs', 'direction'])}: see `hf-longseq pretrain --help`."
             )
         changes.setdefault("data" if name == "pretrain_inputs" else "pretrain", {})[name] = value

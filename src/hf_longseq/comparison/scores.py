@@ -125,11 +125,11 @@ def _read_table(path: Path, needed: list[str]) -> pd.DataFrame:
         table = pd.read_csv(path, dtype=types, float_precision="round_trip")
     except (OSError, ValueError) as error:
         raise HfLongSeqError(
-            f"{path} is no table of scores ({one_line(error)}): restore it, or run it again."
+            f"{path} is not a table of scores ({one_line(error)}): restore it, or run it again."
         ) from None
     lacking = [name for name in needed if name not in table]
     if lacking or not np.isfinite(table["value"]).all():
-        what = f"no column {', '.join(lacking)}" if lacking else "a value that is no number"
+        what = f"no column {', '.join(lacking)}" if lacking else "a value that is not a number"
         raise HfLongSeqError(f"{path} has {what}: restore it, or run it again.")
     return table
 

@@ -91,7 +91,7 @@ def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:
             if not line:
                 continue
             *dimensions, target = line.split(":")
-            with explained(f"{file}, line {number}, is no row of numbers", ValueError, remedy="get it again"):
+            with explained(f"{file}, line {number}, is not a row of numbers", ValueError, remedy="get it again"):
                 channels = [np.array(dimension.split(","), dtype=np.float32) for dimension in dimensions]
                 value = float(target)
             lengths = sorted({len(channel) for channel in channels})

@@ -30,7 +30,7 @@ def encode(text: str | bytes, max_length: int) -> np.ndarray:
 
 
 def decode(ids) -> str:
-    """The text of ids, without special ones; bytes that are no text become replacement characters."""
+    """The text of ids, without special ones; bytes that are not text become replacement characters."""
     ids = np.asarray(ids)
     return (ids[ids >= BYTE_ID] - BYTE_ID).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
 

@@ -111,7 +111,7 @@ def read_sequence(path: Path) -> np.ndarray:
     head, _, body = content.partition(b"\n")
     letters = np.frombuffer(body.replace(b"\n", b""), np.uint8)
     if not head.startswith(b">") or b">" in body or not len(letters):
-        raise HfLongSeqError(f"{path} is no FASTA file with one record: get it again from the package {PACKAGE}.")
+        raise HfLongSeqError(f"{path} is not a FASTA file with one record: get it again from the package {PACKAGE}.")
     return letters
 
 

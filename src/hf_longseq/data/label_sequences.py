@@ -191,7 +191,7 @@ def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
 def _parts(cell: str, where: str, text: str | None) -> list:
     """A cell that is text as the list it stands for."""
     if cell.lstrip().startswith("["):
-        with explained(f"{where} has labels that are no JSON", json.JSONDecodeError, remedy="repair them"):
+        with explained(f"{where} has labels that are not JSON", json.JSONDecodeError, remedy="repair them"):
             return json.loads(cell)
     runs = [RUN.fullmatch(part) for part in cell.split()]
     if runs and all(runs):
@@ -233,7 +233,9 @@ def _positions(value: Any, where: str) -> int:
 
 def _numbers(labels: list, where: str) -> np.ndarray:
     """Numbers (runs, targets) float32; what is missing is not scored."""
-    with explained(f"{where} has a label that is no number", TypeError, ValueError, remedy="leave out problem_type"):
+    with explained(
+        f"{where} has a label that is not a number", TypeError, ValueError, remedy="leave out problem_type"
+    ):
         numbers = np.array([np.nan if label is None else label for label in labels], np.float32)
     numbers = numbers.reshape(len(labels), -1)
     # a true -100 would be taken for a label that is not scored
@@ -245,12 +247,12 @@ def _named(label: Any, class_names: list[str] | None, where: str) -> str | None:
     """Name of a class; None where nothing is scored."""
     if label is None or isinstance(label, str):
         return label
-    with explained(f"{where} has labels that are no classes", TypeError, ValueError):
+    with explained(f"{where} has labels that are not classes", TypeError, ValueError):
         number = float(label)
     if math.isnan(number) or number == IGNORE:
         return None
     if number % 1:
-        raise HfLongSeqError(f"{where} has label {label}, which is no class: set problem_type='regression'.")
+        raise HfLongSeqError(f"{where} has label {label}, which is not a class: set problem_type='regression'.")
     if class_names is not None and 0 <= number < len(class_names):
         return class_names[int(number)]
     return str(int(number))

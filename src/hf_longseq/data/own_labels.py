@@ -137,8 +137,8 @@ def _of_rows(
         raise unknown_class(str(lists[fraction][0]), source.where(fraction), names)
     if fraction is not None:
         raise HfLongSeqError(
-            f"{source.where(fraction)} has label {lists[fraction][0]}, which is no class: leave problem_type out, or "
-            "set problem_type='regression', to predict numbers."
+            f"{source.where(fraction)} has label {lists[fraction][0]}, which is not a class: leave problem_type out, "
+            "or set problem_type='regression', to predict numbers."
         )
     return problem, *_classes(source, lists, problem, class_names, names)
 

@@ -121,7 +121,9 @@ class Reader:
     def _read_tokens(self, raw: Any, where: str) -> np.ndarray:
         ids = np.asarray(read_numbers(raw, where))
         if ids.ndim != 1 or (ids.size and (not np.all(ids == np.floor(ids)) or ids.min() < 0)):
-            raise HfLongSeqError(f"{where} is no list of token ids from 0: use modality 'values' for other numbers.")
+            raise HfLongSeqError(
+                f"{where} is not a list of token ids from 0: use modality 'values' for other numbers."
+            )
         if ids.size and ids.max() >= self.most_ids:
             raise HfLongSeqError(
                 f"{where} holds token id {int(ids.max()):,}, and ids below {self.most_ids:,} are read: state a larger "
@@ -206,7 +208,7 @@ def open_image(value: Any, where: str, colour: bool, size: int | None) -> np.nda
     """Pixels (H, W) or (H, W, 3) uint8 of a file or of bytes."""
     Image = pillow()
     kinds = (OSError, Image.DecompressionBombError)
-    with explained(f"{where} is no readable picture", *kinds, remedy="remove it or save it again"):
+    with explained(f"{where} is not a readable picture", *kinds, remedy="remove it or save it again"):
         image = Image.open(_file(value))
         if image.mode[0] in "IF":  # converted, all levels above 255 would be white
             raise HfLongSeqError(f"{where} has more than 8 bits a pixel (mode {image.mode}): save it with 8 bits.")
@@ -223,7 +225,7 @@ def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.nd
     except ImportError:
         raise ImportError("Sounds are read with soundfile, which is missing: run `pip install soundfile`.") from None
     kinds = (soundfile.LibsndfileError, OSError, TypeError)
-    with explained(f"{where} is no readable sound", *kinds, remedy="remove it or save it again"):
+    with explained(f"{where} is not a readable sound", *kinds, remedy="remove it or save it again"):
         samples, rate = soundfile.read(_file(value), dtype="float32", always_2d=True)
     if sampling_rate is not None and rate != sampling_rate:
         from scipy.signal import resample_poly  # slow to import

@@ -411,7 +411,7 @@ def _open_hub(repo_id: str) -> Source:
     except (OSError, HfHubHTTPError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise MissingDataError(
-            f"{repo_id} is no file here and could not be loaded from the Hub ({reason})."
+            f"{repo_id} is not a file here and could not be loaded from the Hub ({reason})."
         ) from error
     return _of_splits(splits if isinstance(splits, DatasetDict) else {"all": splits}, repo_id)
 

@@ -73,7 +73,7 @@ def base_tokenizer(max_length: int | None = None) -> PreTrainedTokenizerFast:
 
 
 def task_tokenizer(spec: TaskSpec, add_eos: bool = True) -> PreTrainedTokenizerFast | None:
-    """The tokenizer of a task of text, symbols or bases; None where inputs are no text."""
+    """The tokenizer of a task of text, symbols or bases; None where inputs are not text."""
     if spec.modality != "tokens" or spec.image_shape is not None:
         return None
     if spec.vocabulary == genomes.VOCABULARY:

@@ -86,7 +86,7 @@ def _rows(source: Path, subsample: int) -> Iterator[tuple[str, Row]]:
 def read_wave(content: bytes, name: str) -> np.ndarray:
     """Samples (L,) float32 in [-1, 1] of a 16-bit mono file at 16 kHz."""
     remedy = f"get the archive again from {URL}"
-    with explained(f"{name} is no readable wave file", ValueError, EOFError, struct.error, remedy=remedy):
+    with explained(f"{name} is not a readable wave file", ValueError, EOFError, struct.error, remedy=remedy):
         rate, samples = wavfile.read(io.BytesIO(content))
     if (rate, samples.dtype, samples.ndim) != (RATE, np.int16, 1) or not 0 < len(samples) <= RATE:
         raise HfLongSeqError(

@@ -100,7 +100,7 @@ def load_task(name: str, **options) -> "tuple[DatasetDict, TaskSpec]":
 
 
 def unknown_task(name: str) -> HfLongSeqError:
-    """The error of a name that is no task; a file is own data."""
+    """The error of a name that is not a task; a file is own data."""
     if Path(name).suffix.lower() in OWN_FILES or Path(name).exists():
         return HfLongSeqError(
             f"There is no task {name!r}, which is a file: own data are load_task('own-data', data={name!r}), and "

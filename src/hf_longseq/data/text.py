@@ -54,7 +54,7 @@ def load(
 
 def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
     """Description of the task with reviews cut to `max_length` steps."""
-    published = "validation is the test split, as in the published results: its accuracy is no honest estimate"
+    published = "validation is the test split, as in the published results: its accuracy is not an honest estimate"
     held_out = "validation is held out of train; the published results choose the model on the test split"
     return TaskSpec(
         name="text",

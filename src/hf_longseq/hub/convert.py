@@ -77,7 +77,7 @@ def convert_checkpoint(
         options: What the file does not say.
 
     Raises:
-        HfLongSeqError: If the file is no checkpoint of the official layout or contradicts the options; nothing is
+        HfLongSeqError: If the file is not a checkpoint of the official layout or contradicts the options; nothing is
             written then.
     """
     output_dir = Path(output_dir)

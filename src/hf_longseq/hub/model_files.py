@@ -35,7 +35,7 @@ SPECIAL_TOKENS = (
 TOKENIZER_FIELDS = (
     "model_max_length", "task_max_length", "clean_up_tokenization_spaces", "padding_side", "truncation_side",
 )  # fmt: skip
-NOT_OURS, RESTORE = "is no file of this package's", "restore it, or use push_to_hub of the model itself"
+NOT_OURS, RESTORE = "is not a file of this package's", "restore it, or use push_to_hub of the model itself"
 DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 
 

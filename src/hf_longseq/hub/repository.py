@@ -60,7 +60,9 @@ class Repository:
     @classmethod
     def of(cls, repo_id: str, token: str | None = None, **options: Any) -> "Repository":
         """Raise for a bad name, token or `output_dir`, before anything is built."""
-        with explained(f"repo_id {repo_id!r} is no name the Hub allows", ValueError, remedy="use organisation/name"):
+        with explained(
+            f"repo_id {repo_id!r} is not a name the Hub allows", ValueError, remedy="use organisation/name"
+        ):
             validate_repo_id(repo_id)
         if options.get("output_dir"):
             run_folder.check_replaceable(options["output_dir"], "README.md", "build")

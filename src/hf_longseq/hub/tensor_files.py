@@ -106,7 +106,7 @@ def _read_archive(path: Path, archive: zipfile.ZipFile) -> dict[str, torch.Tenso
         tensor = _build(memory, lambda file: archive.read(f"{root}data/{file}"))
         if tensor is None or not isinstance(name, str):
             raise HfLongSeqError(
-                f"checkpoint {path} holds {name!r}, which is no plain tensor: save a bare state dict."
+                f"checkpoint {path} holds {name!r}, which is not a plain tensor: save a bare state dict."
             )
         tensors[name], room = tensor, room - tensor.nbytes
         if room < 0:

@@ -165,7 +165,7 @@ def convert(value: Any, kind: Any, where: str) -> Any:
 
 
 def _fitted(value: Any, kind: Any, where: str) -> Any:
-    """The value in a type that is no union; ValueError if it does not fit."""
+    """The value in a type that is not a union; ValueError if it does not fit."""
     origin = typing.get_origin(kind)
     if origin in (list, tuple):
         inner = (typing.get_args(kind) or (Any,))[0]

@@ -205,7 +205,7 @@ def check_directions(args: Any, config: PreTrainedConfig, name: str) -> None:
     both_ways = getattr(config, "bidirectional", False)
     if args.both_directions and not (both_ways and isinstance(config, LongSeqConfig)):
         raise HfLongSeqError(
-            f"both_directions is true, but {name} is no bidirectional model of hf-longseq: set bidirectional to "
+            f"both_directions is true, but {name} is not a bidirectional model of hf-longseq: set bidirectional to "
             "true, or leave both_directions out."
         )
     if _looks_back(args) and both_ways:

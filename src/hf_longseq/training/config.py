@@ -125,7 +125,7 @@ class FinetuneConfig(TrainingArguments):
         micro = self.per_device_train_batch_size
         if micro and self.global_batch_size and self.global_batch_size % micro:
             raise HfLongSeqError(
-                f"{self.section}.global_batch_size={self.global_batch_size} is no multiple of "
+                f"{self.section}.global_batch_size={self.global_batch_size} is not a multiple of "
                 f"per_device_train_batch_size={micro}: change one of them."
             )
         self.use_cpu = self.use_cpu or not torch.accelerator.is_available()  # said openly, or bf16 is refused there

@@ -237,8 +237,8 @@ def base_config(arch: str, pretrained: str | bool | None = None, revision: str |
     elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
         if isinstance(pretrained, str):
             raise HfLongSeqError(
-                f"model.pretrained is {source!r}, which is no folder here: name a repository (ORGANISATION/NAME), or "
-                "a folder with a model."
+                f"model.pretrained is {source!r}, which is not a folder here: name a repository (ORGANISATION/NAME), "
+                "or a folder with a model."
             )
         types = [name for name in CONFIG_MAPPING_NAMES if name in MASKED or name in CAUSAL]
         raise HfLongSeqError(

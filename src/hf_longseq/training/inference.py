@@ -292,7 +292,7 @@ def span_answers(
         true = None if labels is None else labels[row].numpy()[valid_L]
         if reads_bytes:
             ids_L = batch["input_ids"][row].cpu().numpy()[valid_L]
-            kept_L = ids_L >= byte_text.BYTE_ID  # a closing token is no part of the text
+            kept_L = ids_L >= byte_text.BYTE_ID  # a closing token is not part of the text
             logits_LK, ids_L, true = logits_LK[kept_L], ids_L[kept_L], None if true is None else true[kept_L]
         answer: dict[str, Any] = {"index": start + row}
         if problem == "regression":
@@ -375,7 +375,7 @@ def split_of_run(
     inputs = "pretrain" if settings["run"]["phase"] == "pretrain" else "labelled"
     rows = getattr(data, inputs if name == "train" else name)
     record = Path(model) / run_folder.DATA
-    with explained(f"{record} is no record of data", *MALFORMED, remedy="restore it"):
+    with explained(f"{record} is not a record of data", *MALFORMED, remedy="restore it"):
         known = (run_folder.read_json(record).get("splits") or {}).get(name) if record.is_file() else None
         changed = known and known["sha256"] != content_hash(rows)
     if changed:

@@ -72,13 +72,13 @@ def _check(name: str, config_class: type, model_class: type) -> None:
     if known and known[0].__module__.startswith("hf_longseq."):
         problem = "is the name of an architecture of this package: choose another"
     elif not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)):
-        problem = "is no name of small letters, digits and underscores: choose one"
+        problem = "is not a name of small letters, digits and underscores: choose one"
     elif not (isinstance(config_class, type) and issubclass(config_class, LongSeqConfig)):
         problem = f"has the configuration {label}, no subclass of LongSeqConfig: derive it from that"
     elif config_class.model_type != f"longseq_{name}":
         problem = f"needs {label}.model_type = 'longseq_{name}', which is {config_class.model_type!r}: set it"
     elif not (isinstance(model_class, type) and issubclass(model_class, LongSeqModel)):
-        problem = "has a model that is no subclass of LongSeqModel: derive it from that"
+        problem = "has a model that is not a subclass of LongSeqModel: derive it from that"
     elif not model_class.__name__.endswith("Model") or not hasattr(model_class, "mixer_class"):
         problem = f"has the model {model_class.__name__}: name it ...Model and give it a mixer_class"
     if problem:

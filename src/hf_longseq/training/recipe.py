@@ -202,7 +202,7 @@ def read_recipe(source: "str | Path | Raw | None") -> Raw:
 
 
 def check_sections(raw: Raw, where: str) -> Raw:
-    """Raise for a section that does not exist or is no mapping; leave out what a run recorded about itself."""
+    """Raise for a section that does not exist or is not a mapping; leave out what a run recorded about itself."""
     raw, known = {name: values for name, values in raw.items() if name != "run"}, (*SECTIONS, VARIANTS)
     for name, values in raw.items():
         if name not in known:
@@ -281,7 +281,7 @@ def loader_options(task: str, options: Raw) -> Raw:
 
 
 def _yaml_value(text: Any) -> Any:
-    """What a word of the command line means in YAML; a word that is no YAML, such as `*`, is itself."""
+    """What a word of the command line means in YAML; a word that is not YAML, such as `*`, is itself."""
     try:
         return yaml.safe_load(text) if isinstance(text, str) else text
     except yaml.YAMLError:

@@ -180,7 +180,7 @@ def read_finished(folder: str | os.PathLike) -> dict:
     settings = read_resolved(folder) or {}
     if (settings.get("run") or {}).get("phase") not in ("pretrain", "finetune"):
         raise HfLongSeqError(
-            f"{folder} is no run of pretrain or finetune (by its {RESOLVED}): give a run's folder, of a comparison "
+            f"{folder} is not a run of pretrain or finetune (by its {RESOLVED}): give a run's folder, of a comparison "
             f"{RUNS}/NAME or {BEST}."
         )
     for name in (METRICS, "config.json"):
@@ -209,7 +209,7 @@ def claim_folder(folder: str | os.PathLike, settings: dict, overwrite: bool = Fa
     folder.mkdir(parents=True, exist_ok=True)
     if found is None and _content(folder):
         # --overwrite deletes only what this package wrote.
-        raise HfLongSeqError(f"output_dir {folder} holds files that are no run: choose an empty or a new folder.")
+        raise HfLongSeqError(f"output_dir {folder} holds files that are not of a run: choose an empty folder.")
     empty_folder(folder)
     write_yaml(folder / RESOLVED, settings)
     return "new"

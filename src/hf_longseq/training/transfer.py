@@ -130,7 +130,7 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
             f"{option} {source} {lacks}: give the folder of a saved model, or a repository (ORGANISATION/NAME)."
         )
     patterns = ["*.json", "resolved.yaml", "vocab.txt", "merges.txt", "*.safetensors"]
-    what = f"{option} {name} is no folder here, and the Hub did not give it"
+    what = f"{option} {name} is not a folder here, and the Hub did not give it"
     with explained(what, OSError, ValueError, HfHubHTTPError):
         folder = Path(snapshot_download(name, allow_patterns=patterns))
     if not (folder / "config.json").is_file():

@@ -39,7 +39,7 @@ def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTr
     except ValueError as error:
         content = PreTrainedConfig.get_config_dict(source, revision=revision)[0]
         if not isinstance(content, dict):
-            raise ValueError(f"the configuration of {source} is damaged: it is no mapping") from error
+            raise ValueError(f"the configuration of {source} is damaged: it is not a mapping") from error
         kind = str(content.get("model_type"))
         if not kind.startswith("longseq_") or kind in CONFIG_MAPPING:
             raise
