@@ -1,10 +1,12 @@
 """One door for data: every object that Python users have gives the rows that a file gives."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Sequence, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDataset, List, Sequence, Value
 
 from hf_longseq import Recipe, compare, evaluate, finetune, predict, pretrain
 from hf_longseq.data.byte_text import decode
@@ -183,6 +185,9 @@ def test_an_object_goes_through_both_phases_and_back(data, tmp_path):
     )
     again = predict(second.output_dir, source=data, limit=3)
     assert [answer["label"] for answer in again] == ["spam", "ham", "spam"]
+
+    endless = IterableDataset.from_generator(lambda: map(dict, itertools.cycle(ROWS)))
+    assert predict(second.output_dir, source=endless, limit=3) == again
 
 
 def test_runs_in_processes_of_their_own_find_the_rows_of_an_object(tmp_path):

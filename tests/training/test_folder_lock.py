@@ -65,6 +65,7 @@ def test_a_refused_run_leaves_no_folder(tmp_path):
             raise HfLongSeqError("nothing was done.")
     assert not (tmp_path / "run").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(HfLongSeqError, match="file is a file: name a folder"):
-        with run_folder.holding(tmp_path / "file"):
-            pass
+    for name in ("file", "file/inner"):
+        with pytest.raises(HfLongSeqError, match=f"{name} needs a folder where .*/file is a file: choose another"):
+            with run_folder.holding(tmp_path / name):
+                pass

@@ -23,7 +23,7 @@ from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.tables import Table
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import html, latex, markdown, render
-from hf_longseq.training.run_folder import write_whole
+from hf_longseq.training.run_folder import refuse_file, write_whole
 from hf_longseq.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -196,8 +196,7 @@ def _latex(parts: Sequence[Section]) -> str:
 
 def _replace(folder: Path, files: dict[str, bytes]) -> None:
     """Write the files, each whole or not at all; those of an earlier report that are not needed any more go away."""
-    if folder.exists() and not folder.is_dir():
-        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
+    refuse_file(folder)
     ours = _earlier(folder)
     for name in files:
         if (folder / name).exists() and name not in ours:

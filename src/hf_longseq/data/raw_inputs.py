@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ class RawInputs:
 
     The source is what `--data` takes, a single picture or sound, or "-" for lines of text or JSON from standard input.
     Its columns are those of `given`, else those that the run `recorded`, else the first usual names that it has.
+    Of a stream the first `num_rows` are read.
     """
 
     def __init__(
@@ -130,8 +132,9 @@ class RawInputs:
         config: PreTrainedConfig,
         given: dict[str, str | None] | None = None,
         recorded: dict[str, Any] | None = None,
+        num_rows: int | None = None,
     ):
-        self.source = _open(source)
+        self.source = _open(source, num_rows)
         with explained(f"model {folder} holds a tokenizer or processor that cannot be read", Exception):
             self.encoder = Encoder(_processor(folder, config))
         if not len(self.source):
@@ -260,11 +263,11 @@ def _processor(folder: Path, config: PreTrainedConfig) -> Any | None:
     return None
 
 
-def _open(data: Any) -> Source:
+def _open(data: Any, num_rows: int | None) -> Source:
     """A source, or one of standard input or of a single picture or sound."""
     data = os.fspath(data) if isinstance(data, os.PathLike) else data
     if isinstance(data, str) and data == STDIN:
-        lines = [line.rstrip("\n") for line in sys.stdin if line.strip()]
+        lines = [line.rstrip("\n") for line in islice(filter(str.strip, sys.stdin), num_rows)]
         if lines and lines[0].lstrip().startswith("{"):
             with explained("standard input is not readable as JSON lines", ValueError):
                 lines = [json.loads(line) for line in lines]
@@ -272,4 +275,4 @@ def _open(data: Any) -> Source:
     path = Path(data).expanduser() if isinstance(data, str) else None
     if path and path.is_file() and path.suffix.lower() in AUDIO_ENDINGS + IMAGE_ENDINGS:
         return Source({"all": rows_of({"file": [str(path)]})}, {"all": path.name})
-    return open_source(data)
+    return open_source(data, num_rows)

@@ -169,7 +169,7 @@ def predict(
         bytes_are_read = byte_text.is_read_by(data.spec)
     else:
         given = {"input_column": input_column, "second_input_column": second_input_column}
-        rows = RawInputs(source, folder, config, given, _recorded_columns(folder))
+        rows = RawInputs(source, folder, config, given, _recorded_columns(folder), limit)
         bytes_are_read = rows.reads_text and config.vocab_size == byte_text.VOCAB_SIZE
         collator = _collator(config, per_position)
     count = len(rows) if limit is None else min(limit, len(rows))

@@ -51,8 +51,7 @@ UNFINISHED = ".part"
 def holding(folder: str | os.PathLike) -> Iterator[None]:
     """Keep every other command out of an output folder."""
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise HfLongSeqError(f"output_dir {folder} is a file: name a folder.")
+    refuse_file(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
     lock = filelock.FileLock(path)
@@ -135,10 +134,18 @@ def read_yaml(path: str | os.PathLike) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
+def refuse_file(folder: Path) -> None:
+    """Raise if an output folder, or one that it would lie in, is a file."""
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise HfLongSeqError(f"output_dir {folder} needs a folder where {place} is a file: choose another.")
+
+
 def check_replaceable(folder: str | os.PathLike, mark: str, made_by: str) -> None:
     """Raise if an output folder holds files, but not the file `mark` of an earlier output."""
     folder = Path(folder)
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / mark).is_file()):
+    refuse_file(folder)
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / mark).is_file():
         raise HfLongSeqError(f"output_dir {folder} holds files that no {made_by} made: choose a new folder.")
 
 
