@@ -3,10 +3,21 @@
 import random
 from html.parser import HTMLParser
 
+import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from hf_longseq.escaping import cleaned, latex, markdown, markdown_block, markdown_code, one_line, render
+from hf_longseq.escaping import (
+    cleaned,
+    is_local_path,
+    latex,
+    markdown,
+    markdown_block,
+    markdown_code,
+    one_line,
+    render,
+    without_paths,
+)  # fmt: skip
 
 PIECES = [
     "\n", "\r\n", "\u2028", "\t", "    ", " ", "```", "```python\nimport os\n```", "~~~", "`", "|", "||", "\\", "\\|",
@@ -127,3 +138,26 @@ def test_yaml_of_a_record_has_no_line_that_the_record_chose():
 def test_a_record_cannot_say_that_it_is_safe(tmp_path):
     (tmp_path / "page.md.jinja").write_text("{{ t }} {{ t | safe }}")
     assert render(tmp_path / "page.md.jinja", t="{{ 7 * 7 }} <b>") == "{{ 7 \\* 7 }} &lt;b> {{ 7 * 7 }} <b>"
+
+
+@pytest.mark.parametrize(
+    "text, local",
+    [
+        ("/data/me/x.csv", True),
+        ("~/x.csv", True),
+        ("../x.csv", True),
+        ("C:\\data\\x.csv", True),
+        ("file:///etc/passwd", True),
+        ("https://example.org/x.csv", False),
+        ("accuracy", False),
+        ("Linux-6.1-x86_64", False),
+        ("n/a", False),
+    ],
+)
+def test_what_a_local_path_is(text, local):
+    assert is_local_path(text) == local
+
+
+def test_records_lose_what_belongs_to_the_machine():
+    record = {"init_from": "/a/b", "data": {"path": "/home/me/data.csv", "n": 3}, "files": ["C:\\x\\y.npy", "plain"]}
+    assert without_paths(record) == {"data": {"path": "data.csv", "n": 3}, "files": ["y.npy", "plain"]}

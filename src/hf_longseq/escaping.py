@@ -1,20 +1,23 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Text of records, made safe for the Markdown, HTML, LaTeX and YAML that it is shown in.
+"""Text of records, made safe for the Markdown, HTML, LaTeX and YAML that it is shown in, and freed of local paths.
 
 A record (settings, scores, names of files and tasks) may come from anybody. Templates rendered here escape every
 field; text that a template marks as `safe` stays as it is.
 """
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+# fields of records that only name places
+LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
 # LaTeX is full of the usual ones
 TEX_MARKS = {
     "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<", "variable_end_string": ">>",
@@ -129,3 +132,24 @@ def render(template: Path, **fields: Any) -> str:
     )
     environment.filters |= {"code": markdown_code, "block": markdown_block}
     return environment.get_template(template.name).render(**fields)
+
+
+def without_paths(value: Any) -> Any:
+    """A record with the last part of every path, and without fields that only name places."""
+    if isinstance(value, dict):
+        return {key: without_paths(item) for key, item in value.items() if key not in LOCAL_FIELDS}
+    if isinstance(value, (list, tuple)):
+        return [without_paths(item) for item in value]
+    if isinstance(value, str) and is_local_path(value):
+        return PureWindowsPath(value).name if "\\" in value else PurePosixPath(value).name
+    return value
+
+
+def is_local_path(text: str) -> bool:
+    """Whether a text names a place on a machine."""
+    if "\n" in text or not ("/" in text or "\\" in text):
+        return False
+    if re.match(r"[a-z][a-z0-9+]*://", text) and not text.startswith("file:"):
+        return False
+    absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
+    return absolute or text.startswith(("~", "./", "../", "file:")) or os.path.exists(text)

@@ -32,7 +32,7 @@ from hf_longseq.comparison.baselines import add_baselines
 from hf_longseq.comparison.one_run import Task
 from hf_longseq.comparison.plan import Choices, Planner, Run
 from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
-from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, RUNS, PlanResults, collect
+from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, PlanResults, collect
 from hf_longseq.comparison.scores import read_results, reported
 from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.workers import Cluster, Here, Processes, Workers, usual_jobs
@@ -41,12 +41,13 @@ from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe, joint_settings
+from hf_longseq.training.run_folder import BEST, RUNS
 
 # The arms of `spt`, in the order of its table.
 SPT_INITS = ("scratch", "spt", "scratch-tied")
 # Seeds that choose settings; no row reports them.
 TUNE_SEEDS = (1000, 1001)
-BEST, ANSWER = "best", "answer.json"
+ANSWER = "answer.json"
 
 
 @dataclass(frozen=True)

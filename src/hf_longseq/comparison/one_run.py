@@ -21,7 +21,7 @@ import torch
 
 from hf_longseq.comparison.plan import Run
 from hf_longseq.comparison.prepare import DataCache
-from hf_longseq.comparison.results import FAILED, RUNS
+from hf_longseq.comparison.results import FAILED
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, own_architectures, run_folder
 from hf_longseq.training.callbacks import Diverged
@@ -29,6 +29,7 @@ from hf_longseq.training.inference import evaluate
 from hf_longseq.training.progress import Listener
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import finetune, pretrain
+from hf_longseq.training.run_folder import RUNS
 
 # A network file system may show a file to another machine only after a while.
 SECONDS_TO_APPEAR = 60

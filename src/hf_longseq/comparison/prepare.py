@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from hf_longseq.comparison.plan import Run
-from hf_longseq.comparison.results import RUNS
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
@@ -18,6 +17,7 @@ from hf_longseq.training.assemble import collators_and_metrics, configuration, f
 from hf_longseq.training.flops import training_flops
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import TaskData, load_data
+from hf_longseq.training.run_folder import RUNS
 
 
 class DataCache:

@@ -20,12 +20,12 @@ from hf_longseq.comparison.arms import canonical
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import greater_is_better
 from hf_longseq.training import run_folder
+from hf_longseq.training.run_folder import RUNS
 
 PLAN = "plan.json"
 RESULTS, SCORES, CURVES = "results.json", "scores.csv", "curves.csv"
 BASELINES = "baselines.csv"
 FAILED = "failed.json"
-RUNS = "runs"
 LOW_LOSS = 0.01
 # a line of `scores.csv` is one metric of one run on one split
 COLUMNS = [

@@ -23,9 +23,9 @@ from hf_longseq.comparison.scores import files_of, read_results
 from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.comparison.write import write_report
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.escaping import markdown
+from hf_longseq.escaping import markdown, without_paths
 from hf_longseq.hub.publish import publish
-from hf_longseq.hub.records import fit_together, without_paths
+from hf_longseq.hub.records import fit_together
 from hf_longseq.hub.repository import WHOLE, Publication, Repository, add_to_collection, said_in_one_sentence
 from hf_longseq.training import run_folder
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
@@ -16,14 +16,13 @@ from hf_longseq.comparison.results import PLAN, RESULTS
 from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.escaping import cleaned
+from hf_longseq.escaping import cleaned, without_paths
 from hf_longseq.training import run_folder
 from hf_longseq.training.run_folder import BEST, RUNS
 
 CONVERSION = "conversion.json"
 ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
 # Fields that hold only a place on this machine.
-LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
 
 
 @dataclass(frozen=True)
@@ -155,27 +154,6 @@ def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, 
 
 def _public(record: Any) -> Any:
     return without_paths(cleaned(record))
-
-
-def without_paths(value: Any) -> Any:
-    """A record with the last part of every path, and without fields that only name places."""
-    if isinstance(value, dict):
-        return {key: without_paths(item) for key, item in value.items() if key not in LOCAL_FIELDS}
-    if isinstance(value, (list, tuple)):
-        return [without_paths(item) for item in value]
-    if isinstance(value, str) and is_local_path(value):
-        return PureWindowsPath(value).name if "\\" in value else PurePosixPath(value).name
-    return value
-
-
-def is_local_path(text: str) -> bool:
-    """Whether a text names a place on a machine."""
-    if "\n" in text or not ("/" in text or "\\" in text):
-        return False
-    if re.match(r"[a-z][a-z0-9+]*://", text) and not text.startswith("file:"):
-        return False
-    absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
-    return absolute or text.startswith(("~", "./", "../", "file:")) or os.path.exists(text)
 
 
 def refuse_secrets(folder: Path, tokens: tuple[str, ...] = ()) -> None:

@@ -3,7 +3,7 @@
 """The model card that a trainer writes, of what it knows itself; `publish` writes that of a finished run."""
 
 import os
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import transformers
 from huggingface_hub import ModelCard, ModelCardData
 
 from hf_longseq.data.task import TaskSpec
-from hf_longseq.escaping import cleaned, render
+from hf_longseq.escaping import cleaned, render, without_paths
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.assemble import head_class, pretrains
 from hf_longseq.training.eval_metrics import metrics_without_prefix
@@ -31,14 +31,8 @@ def start_of(model: Any, init_from: str | os.PathLike | None, loaded: bool) -> s
         return f"the weights of a {type(model).__name__}"
     named = init_from or (model.arch if isinstance(model, ModelSection) else model)
     if loaded or (isinstance(named, str | os.PathLike) and os.path.isdir(named)):
-        return f"the weights of {without_place(named)}"
+        return f"the weights of {without_paths(os.fspath(named))}"
     return "random weights"
-
-
-def without_place(name: str | os.PathLike) -> str:
-    """A name on the Hub or an address as it is; a path of this machine without its folders."""
-    name = os.fspath(name)
-    return PurePath(name).name if PurePath(name).is_absolute() or os.path.exists(os.path.expanduser(name)) else name
 
 
 def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stated: dict[str, Any]) -> ModelCard:
@@ -72,7 +66,7 @@ def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stat
         num_parameters=trainer.model.num_parameters(),
         vocab_size=getattr(config, "vocab_size", spec.vocab_size),
         spec=spec,
-        data=", ".join(filter(None, (spec.name, without_place(spec.source) if spec.source else "", spec.note))),
+        data=", ".join(filter(None, (spec.name, without_paths(spec.source or ""), spec.note))),
         sizes=_sizes(trainer),
         **_scores(trainer),
         steps=state.global_step,
