@@ -57,6 +57,7 @@ FIELDS = {
 COMMON = dict(
     hidden_size=[16], num_hidden_layers=[1, 2], vocab_size=[30], norm=["layer", "rms", "batch"],
     norm_position=["pre", "post"], intermediate_size=[None, 24], num_channels=[1, 3], num_labels=[3],
+    window=[None, None, 1, 4, 100],
 )  # fmt: skip
 HEADS = ("ForMaskedLM", "ForCausalLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
 RUBBISH = (1e20, -1e30, float("nan"), float("inf"))
@@ -77,7 +78,7 @@ def padding(rng: np.random.Generator, _: Path) -> None:
     if head == "ForPreTraining" and not fields["bidirectional"]:
         fields["pretraining_objective"] = "causal"
     if head == "ForSequenceClassification":
-        fields["pooling"] = pick(rng, ["mean", "max", "first", "last"])
+        fields["pooling"] = pick(rng, ["mean", "max"] if fields["window"] else ["mean", "max", "first", "last"])
     prefix = hf_longseq.ARCHITECTURES[arch]
     config = getattr(hf_longseq, f"{prefix}Config")(**fields)
     model = getattr(hf_longseq, f"{prefix}{head}")(config).eval()
