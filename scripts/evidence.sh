@@ -137,6 +137,18 @@ scarce() {
 run_gene-starts-scarce-s4() { scarce --arch s4 "$@"; }
 run_gene-starts-scarce-transformer() { scarce --arch transformer "$@"; }
 
+# does the gain grow with length? as many bases a step and as many labelled bases at either length
+spans() {
+    .venv/bin/hf-longseq compare --recipe gene-spans --arch s4,dlr --inits scratch-tied@steps,spt-masked \
+        --model.num_hidden_layers 4 --output_dir "runs/evidence/$name" --seeds $(seq 20 24) --data.validation labels \
+        --pretrain.max_steps 2500 --pretrain.eval_steps 500 --finetune.max_steps 500 "$@"
+}
+run_gene-spans-1024() { spans "$@"; }
+run_gene-spans-4096() {
+    spans --data.length 4096 --data.num_train_examples 25 \
+        --pretrain.global_batch_size 4 --finetune.global_batch_size 4 "$@"
+}
+
 run_smnist() {
     "$PYTHON" docs/examples/get_data.py mnist-1024 --out runs/examples
     compare --recipe smnist --arch "$three" --data.data_dir runs/examples --train_fractions 0.05,0.2,1 \
