@@ -257,6 +257,11 @@ def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
         predict(run)
     with pytest.raises(HfLongSeqError, match=r"split is 'tst' \(did you mean 'test'"):
         evaluate(run, split="tst")
+    settings = (run / "resolved.yaml").read_text()
+    (run / "resolved.yaml").write_text(settings.replace("seed: 0", "seed: first"))
+    with pytest.raises(HfLongSeqError, match="resolved.yaml names no seed of the run: restore it"):
+        evaluate(run)
+    (run / "resolved.yaml").write_text(settings)
     (run / "metrics.json").unlink()
     with pytest.raises(HfLongSeqError, match="unfinished"):
         evaluate(run)

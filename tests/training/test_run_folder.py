@@ -140,13 +140,6 @@ def test_the_environment_names_versions_and_hardware():
     json.dumps(facts)
 
 
-def test_a_finished_run_has_a_seed(tmp_path):
-    for run in ("{phase: pretrain}", "{phase: finetune, seed: first}"):
-        (tmp_path / "resolved.yaml").write_text(f"run: {run}")
-        with pytest.raises(HfLongSeqError, match="resolved.yaml is damaged: it names no seed"):
-            run_folder.read_finished(tmp_path)
-
-
 @pytest.mark.parametrize("text", ["a: " + "[" * 20_000, "a: [", "\xff: {"])
 def test_settings_that_never_end_are_damaged(tmp_path, text):
     (tmp_path / "resolved.yaml").write_text(text, encoding="latin-1")

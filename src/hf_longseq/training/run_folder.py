@@ -185,14 +185,11 @@ def read_finished(folder: str | os.PathLike) -> dict:
         HfLongSeqError: If the folder holds something else, or a run that is under way.
     """
     settings = read_resolved(folder) or {}
-    run = settings.get("run") or {}
-    if run.get("phase") not in ("pretrain", "finetune"):
+    if (settings.get("run") or {}).get("phase") not in ("pretrain", "finetune"):
         raise HfLongSeqError(
             f"{folder} is not a run of pretrain or finetune (by its {RESOLVED}): give a run's folder, of a comparison "
             f"{RUNS}/NAME or {BEST}."
         )
-    if not isinstance(run.get("seed"), int):
-        raise HfLongSeqError(f"{Path(folder, RESOLVED)} is damaged: it names no seed of the run; restore it.")
     for name in (METRICS, "config.json"):
         if not Path(folder, name).is_file():
             raise HfLongSeqError(f"{folder} is an unfinished run (it has no {name}): rerun its command to finish it.")
