@@ -149,10 +149,18 @@ def test_names_of_state_space_parameters_exist(kind):
 
 @both
 def test_non_finite_parameters_are_an_error(kind):
-    mixer, _ = make_mixer(kind)
-    next(mixer.parameters()).data[0] = float("nan")
-    with pytest.raises(ValueError, match="NaN or infinite"):
-        mixer(torch.randn(1, 4, 8))
+    mixer, config = make_mixer(kind)
+    cache = RecurrentCache(config)
+    mixer(torch.randn(1, 4, 8), past_key_values=cache)
+    for name in mixer.ssm_parameter_names:
+        first = getattr(mixer, name).data.view(-1)[:1]
+        for wrong in ("nan", "inf"):
+            kept = first.clone()
+            first.fill_(float(wrong))
+            for positions, memory in ((4, None), (1, cache)):
+                with pytest.raises(ValueError, match="NaN or infinite"):
+                    mixer(torch.randn(1, positions, 8), past_key_values=memory)
+            first.copy_(kept)
 
 
 @both

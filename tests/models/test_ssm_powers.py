@@ -13,7 +13,7 @@ from hf_longseq.models.ssm_powers import power_table, step_powers, two_level_ker
 from hf_longseq.models.ssm_reference import dense_system
 from hf_longseq.models.ssm_step import discretise, real_readout
 
-LENGTHS = [1, 2, 3, 16, 17, 100, 600]
+LENGTHS = [1, 2, 3, 16, 17, 64, 65, 200, 300, 600]  # up to 256 from one table, beyond from two
 
 
 def plain_kernel(model, length):
@@ -54,13 +54,14 @@ def test_kernel_and_gradients_match_the_recurrence(kind, count, length, monkeypa
 def test_float32_kernel_at_any_step(kind, dt):
     model = make_model(kind, 2, state_size=64, dtype=torch.float32, dt=dt)
     system = discretise(*(None if x is None else x.double() for x in model[:4]))
-    taps = two_level_kernel(system, real_readout(model[4]), 3000)
-    exact = two_level_kernel(system, real_readout(model[4]).double(), 3000)
-    assert taps.dtype == torch.float32 and relative_error(taps.double(), exact) < 3e-6
+    for length in (200, 3000):
+        taps = two_level_kernel(system, real_readout(model[4]), length)
+        exact = two_level_kernel(system, real_readout(model[4]).double(), length)
+        assert taps.dtype == torch.float32 and relative_error(taps.double(), exact) < 3e-6
 
 
 @kinds
-@pytest.mark.parametrize("length", [1, 2, 40])
+@pytest.mark.parametrize("length", [1, 2, 40, 300])
 def test_gradients_of_a_mode_that_forgets_everything_in_one_step(kind, length):
     log_dt, w, *rest = make_model(kind, 2)
     log_dt = torch.zeros_like(log_dt)
@@ -98,10 +99,11 @@ def test_power_table_is_the_powers():
         torch.testing.assert_close(last, pole**count)
 
 
-def test_kernels_that_die_out_hold_no_denormal_numbers():
+@pytest.mark.parametrize("length", [256, 4096])
+def test_kernels_that_die_out_hold_no_denormal_numbers(length):
     model = make_model("dplr", 2, state_size=64, dtype=torch.float32, dt=(0.05, 0.1))
     leaves = [x.requires_grad_() for x in model]
-    taps = our_kernel(model, 4096)
+    taps = our_kernel(model, length)
     taps.backward(torch.randn_like(taps))
     tiny = torch.finfo(torch.float32).tiny
     for x in (taps, *(leaf.grad for leaf in leaves)):

@@ -78,7 +78,9 @@ class DLRMixer(ConvolutionMixer):
         self, weight_DHN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, length: int
     ) -> torch.Tensor:
         """Kernels (D, H, L); the second begins one position ahead."""
-        return mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length).view(*weight_DHN2.shape[:2], length)
+        taps = mode_kernel(weight_DHN2.flatten(0, 1), decay_N, omega_N, length)
+        check_finite(self, (taps,))  # as the weights are, and fewer
+        return taps.view(*weight_DHN2.shape[:2], length)
 
     def mix(self, u_HBL: torch.Tensor, past_key_values: Cache | None, direction: str | None = None) -> torch.Tensor:
         weight_DHN2, skip_H = self.mode_weight_W.to(u_HBL.dtype), self.skip_D.to(u_HBL.dtype)
@@ -110,11 +112,12 @@ class DLRMixer(ConvolutionMixer):
 
     def _modes(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Decay and frequency per position, in ``dtype``."""
-        check_finite(self, (self.mode_decay_root, self.mode_frequency, self.mode_weight_W))
+        check_finite(self, (self.mode_decay_root, self.mode_frequency))
         return self.mode_decay_root.to(dtype).square(), self.mode_frequency.to(dtype)
 
     def _step_system(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """What :func:`mode_step` multiplies with."""
+        check_finite(self, (self.mode_weight_W,))
         return mode_multiplier(*self._modes(dtype)), mode_readout(self.mode_weight_W[0].to(dtype))
 
 

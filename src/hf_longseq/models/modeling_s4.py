@@ -84,11 +84,11 @@ class S4Mixer(ConvolutionMixer):
         parts = self._system_parameters()
         check_finite(self, (*parts, self.output_C))
         wide = torch.float32 if self.log_dt.device.type == "mps" else torch.float64
-        log_dt, a_real, a_imag, b_Sn2, *low_rank = (part.to(wide) for part in parts)
-        repeats = log_dt.shape[0] // a_real.shape[0]
-        w_Hn2 = torch.stack((-a_real.exp(), a_imag), dim=-1).repeat(repeats, 1, 1)
-        p_Hn2 = low_rank[0].repeat(repeats, 1, 1) if low_rank else None
-        system = discretise(log_dt, w_Hn2, b_Sn2.repeat(repeats, 1, 1), p_Hn2)
+        log_dt, a_real, a_imag, *columns = (part.to(wide) for part in parts)
+        columns = (torch.stack((-a_real.exp(), a_imag), dim=-1), *columns)
+        if (repeats := log_dt.shape[0] // a_real.shape[0]) > 1:
+            columns = (part.repeat(repeats, 1, 1) for part in columns)
+        system = discretise(log_dt, *columns)
         return system, real_readout(self.output_C.to(dtype))
 
     def taps(self, length: int) -> torch.Tensor:

@@ -14,14 +14,14 @@ from torch import nn
 from transformers.cache_utils import Cache
 from transformers.utils.generic import maybe_autocast
 
-from .ssm_powers import FLOOR, as_complex, as_real
+from .ssm_powers import FLOOR, as_complex, as_real, good_fft_size, power_table
 from .ssm_precision import widened, without_autocast
 
 SLAB = 1024
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
 
-GROUP_NUMBERS = 1 << 19
-"""Numbers of a group of channels transformed together on a CPU: 2 MiB, and as much again for its spectrum."""
+GROUP_NUMBERS = 1 << 18
+"""Numbers of a group of channels transformed together on a CPU: 1 MiB, and as much again for its spectrum."""
 
 KEPT_NUMBERS = 1 << 22
 """Numbers of an input up to which its spectrum is kept for the backward pass: 16 MiB, and as much again."""
@@ -29,14 +29,9 @@ KEPT_NUMBERS = 1 << 22
 DEVICE_GROUP_NUMBERS = 1 << 26
 """The same where memory alone limits it."""
 
-FFT_SHARES = (32, 30, 27, 25, 24, 20)
-"""Good sizes of a transform, in 32nds of the next power of two."""
-
 
 def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length: int) -> torch.Tensor:
     """conj(Lambda)^t for t = start ... start + length - 1, with Lambda = exp(-decay + i omega).
-
-    About 2 sqrt(length) exponentials are computed: Lambda^(qT + r) = Lambda^(qT) Lambda^r.
 
     Args:
         decay_N: -Re log Lambda per position, non-negative, float32 or float64.
@@ -47,28 +42,19 @@ def mode_powers(decay_N: torch.Tensor, omega_N: torch.Tensor, start: int, length
     Returns:
         (length, 2N), real and imaginary parts side by side.
     """
-    size = 1 << (length.bit_length() // 2)
-    positions = torch.arange(-(-length // size), device=decay_N.device) * size + start
-    outer_AN = _powers(decay_N, omega_N, positions).conj_physical()
-    inner_TN = _powers(decay_N, omega_N, torch.arange(size, device=decay_N.device)).conj_physical()
-    return as_real((outer_AN[:, None] * inner_TN).flatten(0, 1)[:length])
-
-
-def _powers(decay_N: torch.Tensor, omega_N: torch.Tensor, exponents_T: torch.Tensor) -> torch.Tensor:
-    """(T, N), complex."""
-    # float64 because omega * t reaches 10^5 radians, where float32 keeps two digits of the phase
-    t_T1 = exponents_T.double()[:, None]
+    step_N = torch.polar(torch.exp(-decay_N.double()), -omega_N.double())
+    table_1TN, _ = power_table(step_N[None], length, decay_N.dtype)
     # modes that have died out count as 0: denormal numbers would slow every product down
-    modulus = F.hardshrink(torch.exp(-decay_N.double() * t_T1), FLOOR)
-    exact = torch.polar(modulus, omega_N.double() * t_T1)
-    return exact.to(torch.promote_types(decay_N.dtype, torch.complex64))
+    return F.hardshrink(as_real(_turn(table_1TN[0], decay_N, -omega_N, start)), FLOOR)
 
 
 def _turn(x_RN: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor, exponent: int) -> torch.Tensor:
     """Complex rows times Lambda^exponent."""
     if exponent == 0:
         return x_RN
-    return x_RN * _powers(decay_N, omega_N, torch.full((1,), exponent, device=decay_N.device))[0]
+    # float64 because omega * t reaches 10^5 radians, where float32 keeps two digits of the phase
+    modulus = F.hardshrink(torch.exp(-decay_N.double() * exponent), FLOOR)
+    return x_RN * torch.polar(modulus, omega_N.double() * exponent).to(x_RN.dtype)
 
 
 class _ModeKernel(torch.autograd.Function):
@@ -94,8 +80,12 @@ class _ModeKernel(torch.autograd.Function):
     @without_autocast
     def backward(ctx, grad_RL):
         (weights_RN2, decay_N, omega_N, powers), length = ctx.saved_tensors, ctx.length
-        powers = mode_powers(decay_N, omega_N, 0, SLAB) if powers is None else powers
         offsets = torch.arange(length, device=grad_RL.device, dtype=grad_RL.dtype)
+        if powers is not None and length < len(weights_RN2):  # log Lambda's comes through the powers, which are fewer
+            terms = as_complex(grad_RL.t() @ weights_RN2.flatten(1)).conj() * as_complex(powers)
+            grad_log_N = as_complex(offsets @ as_real(terms))
+            return (grad_RL @ powers).view_as(weights_RN2), -grad_log_N.real, grad_log_N.imag, None
+        powers = mode_powers(decay_N, omega_N, 0, SLAB) if powers is None else powers
         sums = None
         for start in range(0, length, SLAB):
             slab = grad_RL[:, start : start + SLAB]
@@ -129,29 +119,21 @@ def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch
 
 
 class _ChannelsFirst(torch.autograd.Function):
-    """(B, L, H) to (B, H, L), contiguous in both passes; matrices go one by one, which torch swaps in tiles."""
+    """See :func:`channels_first`; a matrix is turned, in both passes, which torch does in tiles."""
 
     @staticmethod
     def forward(ctx, x_BLH):
-        return _swap_axes(x_BLH)
+        ctx.shape = x_BLH.shape
+        return x_BLH.flatten(0, 1).t().contiguous().unflatten(1, x_BLH.shape[:2])
 
     @staticmethod
-    def backward(ctx, grad_BHL):
-        return _swap_axes(grad_BHL)
-
-
-def _swap_axes(x: torch.Tensor) -> torch.Tensor:
-    if x.shape[1] <= 256 or x.device.type != "cpu" or torch.compiler.is_compiling():
-        return x.transpose(1, 2).contiguous()
-    swapped = x.new_empty(x.shape[0], x.shape[2], x.shape[1])
-    for target, source in zip(swapped, x, strict=True):
-        target.copy_(source.t())
-    return swapped
+    def backward(ctx, grad_HBL):
+        return grad_HBL.flatten(1).t().contiguous().view(ctx.shape)
 
 
 def channels_first(x_BLH: torch.Tensor) -> torch.Tensor:
-    """The same numbers as (H, B, L), laid out in memory as (B, H, L): every sequence of a channel in one piece."""
-    return _ChannelsFirst.apply(x_BLH).transpose(0, 1)
+    """The same numbers as (H, B, L), contiguous: every sequence of a channel in one piece."""
+    return _ChannelsFirst.apply(x_BLH)
 
 
 class ColumnsLinear(nn.Linear):
@@ -161,7 +143,7 @@ class ColumnsLinear(nn.Linear):
     """
 
     def forward(self, x_TH: torch.Tensor) -> torch.Tensor:
-        if len(x_TH) < 16 * self.in_features:  # turning the weight costs more than it saves
+        if len(x_TH) < 64 * self.in_features:  # turning the weight costs more than it saves
             return super().forward(x_TH)
         return torch.addmm(self.bias, x_TH, self.weight.t().contiguous())
 
@@ -238,7 +220,7 @@ class _LongConvolution(torch.autograd.Function):
             # laid out as the layer's input was, where groups are wide enough to write whole lines of a cache
             grad_u = grad_HBL.new_empty(batch, length, channels).permute(2, 0, 1)
             if groups[0].stop < 16:
-                grad_u = grad_HBL.new_empty(batch, channels, length).transpose(0, 1)
+                grad_u = grad_HBL.new_empty(grad_HBL.shape)
         grad_kernel = grad_HBL.new_empty(ctx.directions, channels, length)
         for index, part in enumerate(groups):
             padded = _pad(grad_HBL[part], size, padded)
@@ -306,15 +288,6 @@ def long_convolution(
     if length == 0:
         raise ValueError("The convolution was given a sequence of length 0: pass at least one position.")
     return _LongConvolution.apply(u_HBL, kernel_DHL, skip_H, good_fft_size(2 * length))
-
-
-def good_fft_size(minimum: int) -> int:
-    """The smallest even size with no prime factor above 5, and few of 3 and 5, that is at least ``minimum``."""
-    power = 2
-    while power < minimum:
-        power *= 2
-    sizes = (power * share // 32 for share in FFT_SHARES if power * share % 64 == 0)
-    return min(size for size in sizes if size >= minimum)
 
 
 def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:

@@ -26,8 +26,17 @@ from .ssm_step import DiscreteSystem
 BLOCK = 16
 """Repeated products made one after the other before whole blocks of them follow."""
 
+SHORT = 256
+"""Positions up to which a kernel is made from one table of powers."""
+
+SOLVED = 64
+"""Numbers of the reciprocal of a series that come from a triangular system; Newton's method doubles them."""
+
 CHANNELS = 64
 """Channels whose transitions stay in a cache while they are multiplied with again and again."""
+
+FFT_SHARES = (32, 30, 27, 25, 24, 20)
+"""Good sizes of a transform, in 32nds of the next power of two."""
 
 FLOOR = 1e-18
 """Numbers of decayed powers below this, where the first are about 1, count as 0: products of two such would be
@@ -58,6 +67,15 @@ def halves(x: torch.Tensor) -> torch.Tensor:
     return torch.cat(x.unflatten(-1, (-1, 2)).unbind(-1), dim=-1)
 
 
+def good_fft_size(minimum: int) -> int:
+    """The smallest even size with no prime factor above 5, and few of 3 and 5, that is at least ``minimum``."""
+    power = 2
+    while power < minimum:
+        power *= 2
+    sizes = (power * share // 32 for share in FFT_SHARES if power * share % 64 == 0)
+    return min(size for size in sizes if size >= minimum)
+
+
 def power_table(diagonal_Hn: torch.Tensor, count: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """d^0 ... d^(count - 1), (H, count, n), complex of ``dtype``, and d^count, (H, n), as precise as d.
 
@@ -76,7 +94,9 @@ def power_table(diagonal_Hn: torch.Tensor, count: int, dtype: torch.dtype) -> tu
 
 def _running_powers(d_Hn: torch.Tensor, count: int) -> torch.Tensor:
     """d^0 ... d^count, (H, count + 1, n)."""
-    return torch.stack((torch.ones_like(d_Hn), *(d_Hn,) * count), dim=1).cumprod(dim=1)
+    factors = d_Hn.new_ones(len(d_Hn), count + 1, d_Hn.shape[1])
+    factors[:, 1:] = d_Hn[:, None]
+    return factors.cumprod(dim=1)
 
 
 def toeplitz(series: torch.Tensor) -> torch.Tensor:
@@ -261,6 +281,71 @@ def step_powers(
     return _Powers.apply(system.diagonal_Hn, out_HN, in_HN, drive_HN, rows_HKN, count)
 
 
+def _reciprocal(series: torch.Tensor) -> torch.Tensor:
+    """The first numbers of 1 / (1 + z g(z)), as many as there are of g, (H, R)."""
+    length = series.shape[-1]
+    found = F.pad(series.new_ones(len(series), 1), (0, min(length, SOLVED) - 1))[..., None]
+    loop = toeplitz(series[:, :SOLVED])
+    found = torch.linalg.solve_triangular(loop, found, upper=False, unitriangular=True)[..., 0]
+    while (count := found.shape[1]) < length:
+        spectrum = torch.fft.rfft(found, n=4 * count)
+        error = F.pad(series[:, : 2 * count - 1], (1, 0), value=1.0)
+        error = torch.fft.irfft(torch.fft.rfft(error, n=4 * count) * spectrum)[:, count : 2 * count]
+        more = torch.fft.irfft(torch.fft.rfft(error, n=4 * count) * spectrum)[:, : min(count, length - count)]
+        found = torch.cat((found, -more), dim=1)
+    return found
+
+
+class _ShortKernel(torch.autograd.Function):
+    """Taps (H, D, L) from one table of powers. Signals <row, d^t column> without feedback are one product; the taps
+    are those of the drive less f s, one position later, with s = s0 / (1 + z g) and f = <readout, d^t a>. Series are
+    multiplied as spectra."""
+
+    @staticmethod
+    def forward(ctx, diagonal_Hn, a_Hn, b_Hn, drive_Hn, rows_DHN, length):
+        diagonal_Hn = torch.where(diagonal_Hn == 0, NEARLY_0, diagonal_Hn)
+        table, _ = power_table(diagonal_Hn, length, rows_DHN.dtype)
+        left, right = as_complex(rows_DHN.transpose(0, 1)), drive_Hn[:, None].to(table.dtype)
+        if a_Hn is not None:
+            left = torch.cat((b_Hn[:, None].to(table.dtype), left), dim=1)
+            right = torch.cat((right, a_Hn[:, None].to(table.dtype)), dim=1)
+        probes = left[:, :, None] * right.conj()[:, None]
+        signals = torch.bmm(as_real(probes.flatten(1, 2)), as_real(table).mT).unflatten(1, probes.shape[1:3])
+        taps, ctx.size, spectra, fed_back = signals[:, :, 0], good_fft_size(2 * length), None, None
+        if a_Hn is not None:
+            # of f, s0 and the reciprocal
+            series = torch.cat((signals[:, 1:, 1], taps[:, :1], _reciprocal(signals[:, 0, 1])[:, None]), dim=1)
+            spectra = torch.fft.rfft(series, n=ctx.size)
+            fed_back = torch.fft.irfft(spectra[:, -2] * spectra[:, -1], n=ctx.size)[:, :length]
+            fed_back = torch.fft.rfft(fed_back, n=ctx.size)[:, None]
+            taps = taps[:, 1:]
+            taps[..., 1:] -= torch.fft.irfft(spectra[:, :-2] * fed_back, n=ctx.size)[..., : length - 1]
+        ctx.save_for_backward(diagonal_Hn, table, left, right, probes, spectra, fed_back)
+        return taps
+
+    @staticmethod
+    @without_autocast
+    def backward(ctx, grad_HDL):
+        diagonal_Hn, table, left, right, probes, spectra, fed_back = ctx.saved_tensors
+        length, (_, directions, _), grad = table.shape[1], grad_HDL.shape, grad_HDL[:, :, None]
+        if spectra is not None:
+            turned = spectra.conj()
+            grad_s = (torch.fft.rfft(grad_HDL[..., 1:], n=ctx.size) * turned[:, :-2]).sum(1, keepdim=True)
+            grad_s = torch.fft.irfft(grad_s, n=ctx.size)[..., :length]
+            grad_s0 = torch.fft.irfft(torch.fft.rfft(grad_s, n=ctx.size) * turned[:, -1:], n=ctx.size)
+            of_drive = torch.cat((-grad_s0[..., :length], grad_HDL), dim=1)
+            of_a = torch.fft.rfft(of_drive[..., 1:], n=ctx.size) * fed_back.conj()
+            grad = torch.stack((of_drive, -torch.fft.irfft(of_a, n=ctx.size)[..., :length]), dim=2)
+        times = torch.arange(length, device=grad.device, dtype=grad.dtype)
+        both = torch.stack((grad, grad * times), dim=1).flatten(1, 3)
+        plain, weighted = as_complex(torch.bmm(both, as_real(table))).view(len(both), 2, *probes.shape[1:]).unbind(1)
+        grad_log = (weighted.conj() * probes).sum((1, 2))
+        grad_left, grad_right = (plain * right[:, None]).sum(2), (plain.conj() * left[:, :, None]).sum(1)
+        grad_a, grad_b = (None, None) if spectra is None else (grad_right[:, 1], grad_left[:, 0])
+        grad_rows = as_real(grad_left[:, -directions:]).transpose(0, 1)
+        return grad_log / diagonal_Hn.conj(), grad_a, grad_b, grad_right[:, 0], grad_rows, None
+
+
 class _RepeatedTaps(torch.autograd.Function):
     """(rows P^q) columns for q = 0 ... count - 1, (H, count, D, R), P dense. Very many q go in blocks."""
 
@@ -369,8 +454,9 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
     """
     if length == 0:
         raise ValueError("A kernel of length 0 was asked for: pass a sequence of at least one position.")
+    if length <= SHORT:
+        return _ShortKernel.apply(*system, readout_DHN, length).transpose(0, 1)
     inner = 16 if length <= 512 else 32 if length <= 8192 else 64
-    inner = min(inner, 1 << (length - 1).bit_length())
     outer, (directions, channels, _) = -(-length // inner), readout_DHN.shape
     columns_HRN, _, transition = step_powers(system, inner, readout_DHN.dtype)
     if system.low_rank_out_Hn is None:
@@ -378,9 +464,8 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
         for _ in range(inner.bit_length() - 1):
             step_Hn = step_Hn.square()
         step_Hn = step_Hn.conj_physical().repeat(directions, 1)
-        rows = _Powers.apply(step_Hn, None, None, side_by_side(readout_DHN).flatten(0, 1), None, outer)[0]
+        rows = _Powers.apply(step_Hn, None, None, readout_DHN.flatten(0, 1), None, outer)[0]
         taps = rows.unflatten(0, (directions, channels)) @ columns_HRN.mT
         return taps.flatten(-2)[..., :length]
-    rows_HDN = side_by_side(readout_DHN).transpose(0, 1)
-    taps = _RepeatedTaps.apply(rows_HDN, transition, columns_HRN, outer)
+    taps = _RepeatedTaps.apply(readout_DHN.transpose(0, 1), transition, columns_HRN, outer)
     return taps.permute(2, 0, 1, 3).flatten(-2)[..., :length]

@@ -84,15 +84,14 @@ def chunk_operators(
     Returns:
         The operators of :func:`chunked_scan`; states are side by side.
     """
-    rows_DHN = side_by_side(readout_DHN)
     diagonal_Hn, out_Hn, in_Hn, _ = system.cast(readout_DHN.dtype)
-    lag_Hn = as_complex(rows_DHN[0])
+    lag_Hn = as_complex(readout_DHN[0])
     first_Hn = lag_Hn * diagonal_Hn.conj()
     if out_Hn is not None:
         first_Hn = first_Hn - real_product(lag_Hn, out_Hn) * in_Hn
-    rows_KHN = torch.stack((as_real(first_Hn), *rows_DHN[1:]))
+    rows_KHN = torch.stack((as_real(first_Hn), *readout_DHN[1:]))
     columns_HTN, rows_HKTN, transition = step_powers(system, chunk_length, readout_DHN.dtype, rows_KHN)
-    taps_HDT = torch.bmm(rows_DHN.transpose(0, 1), columns_HTN.mT)
+    taps_HDT = torch.bmm(readout_DHN.transpose(0, 1), columns_HTN.mT)
     lags = taps_HDT[:, 0] if skip_H is None else taps_HDT[:, 0] + F.pad(skip_H[:, None], (0, chunk_length - 1))
     columns, (rows_HTE, *leading) = columns_HTN.flip(1), rows_HKTN.unbind(1)
     if leading:

@@ -5,7 +5,7 @@
 A channel's state is the real vector [Re x; Im x] over n conjugate pairs (N = 2n numbers). There a complex diagonal
 acts as a rotation and the low-rank term as a real rank-1 matrix, so one step of the discretised system is
 
-    x <- d x - a Re<b, x> + drive u        y = readout [Re x; Im x]
+    x <- d x - a Re<b, x> + drive u        y = readout [Re x_1, Im x_1, Re x_2, ...]
 
 Axes: B batch, H channels, N state, n = N/2 pairs, D directions; a last axis of 2 is (real, imaginary).
 """
@@ -75,8 +75,8 @@ def real_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def real_readout(c_DHn2: torch.Tensor) -> torch.Tensor:
-    """The row (D, H, N) that reads 2 Re(C x) from the real state."""
-    return 2 * torch.cat((c_DHn2[..., 0], -c_DHn2[..., 1]), dim=-1)
+    """The row (D, H, N) that reads 2 Re(C x) from a state whose real and imaginary parts alternate."""
+    return (c_DHn2 * c_DHn2.new_tensor([2.0, -2.0])).flatten(-2)
 
 
 def step(
@@ -101,8 +101,8 @@ def step(
     moved = system.diagonal_Hn * state + system.drive_Hn * u_BH[..., None]
     if system.low_rank_out_Hn is not None:
         moved = moved - system.low_rank_out_Hn * real_product(system.low_rank_in_Hn, state)
-    state_BHN = torch.cat((moved.real, moved.imag), dim=-1)
-    return (state_BHN * readout_HN).sum(-1), state_BHN
+    y_BH = (torch.view_as_real(moved).flatten(-2) * readout_HN).sum(-1)
+    return y_BH, torch.cat((moved.real, moved.imag), dim=-1)
 
 
 def check_state(state: torch.Tensor, shape: tuple[int, ...], is_complex: bool = False) -> None:
