@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/engine.md").read_text(encoding="utf-8")
 MEASURED = pd.read_csv(ROOT / "benchmarks/results/cpu-2-epyc-encoders.csv").set_index(["what", "op", "length"])
+LAYERS = pd.read_csv(ROOT / "benchmarks/results/cpu-epyc-1-thread-official.csv").query("what == 'layer'")
 NAMES = {"BERT": "bert", "ModernBERT": "modernbert", "Mamba-2, both ways": "mamba2", "Transformer": "transformer"}
 NAMES |= {"S4": "s4", "DLR": "dlr", "CNN": "cnn"}
 
@@ -52,3 +53,24 @@ def test_the_readme_quotes_the_file():
     ]
     assert "over 8,192 positions takes S4 {} s, our Transformer {}, ModernBERT {} and BERT 64".format(*taken) in readme
     assert MEASURED.loc[("training step", "bert", 8192), "seconds"] == pytest.approx(64, abs=0.5)
+
+
+def _layer_rows(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^\| (?:S4|DLR) \| \([\d, ]+\) \|.*$", text, re.MULTILINE)
+
+
+def _written(row) -> str:
+    times = [f"{ms:,.0f}" if ms >= 22 else f"{ms:.1f}" for ms in (row.official_ms, row.ours_ms)]
+    ratio = f"{row.ratio:.0f}" if row.ratio >= 22 else f"{row.ratio:.1f}" if row.ratio >= 2 else f"{row.ratio:.2f}"
+    shape = f"({row.batch}, {row.length:,}, {row.hidden_size})"
+    return f"| {row.arch.upper()} | {shape} | {times[0]} | {times[1]} | {ratio} |"
+
+
+def test_layers_beside_the_official_design_are_those_of_the_file_the_worst_first():
+    measured = [_written(row) for row in LAYERS.sort_values("ratio").itertuples()]
+    assert _layer_rows("benchmarks/README.md") == measured
+    shown = _layer_rows("docs/engine.md")
+    assert shown == [line for line in measured if line in shown] and shown[0] == measured[0]
+    long = LAYERS[LAYERS["length"] >= 64].groupby("arch")["ratio"]
+    assert long.min()["s4"] >= 1.6 and sum(long.get_group("dlr") < 1.5) == 2 and long.min()["dlr"] > 1.4
