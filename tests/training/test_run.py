@@ -258,10 +258,16 @@ def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
     with pytest.raises(HfLongSeqError, match=r"split is 'tst' \(did you mean 'test'"):
         evaluate(run, split="tst")
     settings = (run / "resolved.yaml").read_text()
-    (run / "resolved.yaml").write_text(settings.replace("seed: 0", "seed: first"))
-    with pytest.raises(HfLongSeqError, match="resolved.yaml names no seed of the run: restore it"):
-        evaluate(run)
+    for seed in ("first", "true"):
+        (run / "resolved.yaml").write_text(settings.replace("seed: 0", f"seed: {seed}"))
+        with pytest.raises(HfLongSeqError, match="resolved.yaml names no seed of the run: restore it"):
+            evaluate(run)
     (run / "resolved.yaml").write_text(settings)
+    config = json.loads((run / "config.json").read_text())
+    expected = evaluate(run)["loss"]
+    (run / "config.json").write_text(json.dumps({**config, "architectures": [5]}))
+    assert evaluate(run)["loss"] == expected  # the task chooses the head, where the file names no class
+    (run / "config.json").write_text(json.dumps(config))
     (run / "metrics.json").unlink()
     with pytest.raises(HfLongSeqError, match="unfinished"):
         evaluate(run)

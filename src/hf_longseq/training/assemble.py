@@ -261,7 +261,8 @@ def _from_checkpoint(
 ) -> tuple[PreTrainedModel, TransferReport | None]:
     folder, _ = local_checkpoint(model, "model")
     config = config_of(folder, f"model {model}")
-    if not trains and _has_head(config, head, *(config.architectures or ())):
+    named = config.architectures if isinstance(config.architectures, list) else ()
+    if not trains and _has_head(config, head, *named):
         return open_model(head, folder), None
     _as_read_by(config, spec)
     _set(config, {**_of_the_phase(args, spec), **fields})
@@ -284,7 +285,7 @@ def _has_head(config: PreTrainedConfig, head: type, *found: type | str) -> bool:
     """Whether a model class, or the name of one, is that of a head for this configuration."""
     wanted = head._model_mapping.get(type(config), None)
     return wanted is not None and any(
-        one == wanted.__name__ if isinstance(one, str) else issubclass(one, wanted) for one in found
+        issubclass(one, wanted) if isinstance(one, type) else one == wanted.__name__ for one in found
     )
 
 

@@ -371,7 +371,7 @@ def split_of_run(
     settings = run_folder.read_finished(model)
     if name not in SPLITS:
         raise HfLongSeqError(f"split is {name!r}{did_you_mean(name, SPLITS)}: choose one of {', '.join(SPLITS)}.")
-    if not isinstance(settings["run"].get("seed"), int):
+    if type(settings["run"].get("seed")) is not int:  # true is an int to isinstance
         raise HfLongSeqError(f"{Path(model, run_folder.RESOLVED)} names no seed of the run: restore it.")
     data = data or load_data(Recipe.load(settings).data, settings["run"]["seed"])
     inputs = "pretrain" if settings["run"]["phase"] == "pretrain" else "labelled"
