@@ -47,6 +47,7 @@ def kept_gains(folder: Path = ROOT / "results") -> pd.DataFrame:
         ours, theirs = np.array(arm["values"]), np.array(tied["values"])
         half = len(theirs) // 2
         objective = style(split_name(gain["arm"])[0]).label.split(", ")[-1]
+        objective += " on the labelled inputs" if gain["protocol"] == "data scarce" else ""
         lines.append({
             "source": source, "data": gain["data"], "modality": modality, "length": length,
             "labels": int(gain["labels"]),

@@ -216,9 +216,7 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,g}")
         axis.minorticks_off()
         if steps := before[axis.get_title(loc="left")]:
-            # a legend without lines: it finds the place that the curves leave free
-            axis.legend([], [], title=f"self-pretrained: after {steps:,.0f} steps", loc="best", frameon=False,
-                        title_fontsize=8)  # fmt: skip
+            axis.set_xlabel(f"{axis.get_xlabel()}\nself-pretrained: after {steps:,.0f} steps without")
 
     caption = (
         f"{name}: learning curves over the steps with labels (logarithmic); a thin line for every seed, a thick one "
@@ -258,7 +256,8 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, seeds:
             drawn = {"color": look.colour, "marker": look.marker, "ms": 4, "mew": 0, "linewidth": 1.8}
             drawn["linestyle"] = line_style(arm, arms)
             if seeds:
-                axis.plot(line.index, factor * line, color=look.colour, linewidth=0.8, alpha=0.45)
+                thin = {"color": look.colour, "linestyle": drawn["linestyle"], "linewidth": 0.8, "alpha": 0.45}
+                axis.plot(line.index, factor * line, **thin)
                 axis.plot(line.index, factor * line.mean(axis=1), **drawn)
             else:  # arms stand beside each other, so that none hides another one's interval
                 mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
