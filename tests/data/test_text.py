@@ -49,7 +49,7 @@ def test_the_published_split_says_what_it_is(folder):
         len(splits["train"]) == 60
         and splits["validation"][:]["labels"].tolist() == splits["test"][:]["labels"].tolist()
     )
-    assert "no honest estimate" in spec.note
+    assert "not an honest estimate" in spec.note
 
 
 def test_missing_data_name_the_command(tmp_path):
