@@ -245,6 +245,12 @@ def test_predictions_name_the_classes_for_splits_and_for_files(tiny, tmp_path):
     own = predict(run, source=tmp_path / "own.jsonl")
     assert [answer["prediction"] for answer in own] == [answer["prediction"] for answer in answers]
     assert "label" not in own[0]
+    config = (run / "config.json").read_text()
+    for names in ({"0": {"a": 1}, "1": "fast"}, {"1": "slow", "2": "fast"}):
+        (run / "config.json").write_text(json.dumps(json.loads(config) | {"id2label": names}))
+        with pytest.raises(HfLongSeqError, match="does not name its 2 classes in id2label: restore"):
+            predict(run)
+    (run / "config.json").write_text(config)
     (tmp_path / "bad.jsonl").write_text('{"input_values": [0.5, NaN]}')
     for path, message in [("bad.jsonl", "(?i)nan|missing"), ("nowhere.jsonl", "does not exist")]:
         with pytest.raises(ValueError, match=message):

@@ -210,7 +210,11 @@ def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
     if not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {folder} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
-    return folder, open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, folder), per_position
+    found = open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, folder)
+    names, count = found.config.id2label, found.config.num_labels
+    if not all(isinstance(names.get(index), str) for index in range(count)):
+        raise HfLongSeqError(f"model {folder} does not name its {count} classes in id2label: restore its config.json.")
+    return folder, found, per_position
 
 
 def _collator(config, per_position: bool) -> DataCollatorWithLongPadding:
