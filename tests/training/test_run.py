@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+import yaml
 from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
@@ -294,6 +295,17 @@ def test_every_parameter_can_be_redrawn_from_one_normal_distribution(tiny, tmp_p
     trained = CLASSIFIER.from_pretrained(result.output_dir)
     assert all(0.05 < parameter.std() < 0.15 for parameter in trained.parameters() if parameter.numel() > 100)
     assert "init_normal: 0.1" in (tmp_path / "run" / "resolved.yaml").read_text()
+
+
+def test_a_record_starts_no_processes(tiny, tmp_path, monkeypatch):
+    run = finetune(tiny(), tmp_path / "run")
+    settings = yaml.safe_load((run.output_dir / "resolved.yaml").read_text())
+    many = {"dataloader_num_workers": 9000, "dataloader_prefetch_factor": 2, "dataloader_persistent_workers": True}
+    for section in {"finetune", "scratch"} & settings.keys():
+        settings[section] |= many
+    (run.output_dir / "resolved.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", lambda process: pytest.fail("a worker"))
+    assert evaluate(run.output_dir)["accuracy"] == run.metrics["test"]["accuracy"]
 
 
 def test_a_candidate_is_not_scored_on_the_test_split(tiny, tmp_path):

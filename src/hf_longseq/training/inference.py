@@ -47,6 +47,12 @@ logger = logging.getLogger(__name__)
 SPLITS = ("train", "validation", "test")
 
 
+# a record may be anybody's: it does not say how many processes start here
+IN_THIS_PROCESS = {
+    "dataloader_num_workers": 0, "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False,
+}  # fmt: skip
+
+
 def evaluate(
     model: str | os.PathLike,
     source: Any = None,
@@ -77,7 +83,8 @@ def evaluate(
     Raises:
         HfLongSeqError: If the source has no label column, or a class that the model does not know.
     """
-    model, settings = finished_run(model), {"per_device_eval_batch_size": batch_size, "report_to": "none"}
+    model = finished_run(model)
+    settings = {"per_device_eval_batch_size": batch_size, "report_to": "none", **IN_THIS_PROCESS}
     with tempfile.TemporaryDirectory() as scratch:
         if source is None:
             rows, data, recorded = split_of_run(model, split, data)
