@@ -72,7 +72,10 @@ def test_a_table_without_a_column_and_results_without_a_field_are_refused(tmp_pa
     with pytest.raises(HfLongSeqError, match="scores.csv has no column arm, seed: restore"):
         read_results([folder])
     (tmp_path / "results.json").write_text('{"task": "listops"}')
-    with pytest.raises(HfLongSeqError, match="results.json has no metric, greater_is_better"):
+    with pytest.raises(HfLongSeqError, match="results.json has no readable metric, greater_is_better"):
+        read_results([folder])
+    folder_of(tmp_path, [row()], note=0, failed={})
+    with pytest.raises(HfLongSeqError, match="results.json has no readable note, failed"):
         read_results([folder])
 
 

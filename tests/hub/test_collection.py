@@ -96,7 +96,7 @@ def test_a_page_takes_nothing_from_the_report_that_lies_in_the_folder(comparison
 @pytest.mark.parametrize("change, message", [
     ({"unfinished": ["runs/a"]}, "the comparison is unfinished"),
     ({"metric": "loss of nothing"}, "the comparison is unfinished"),
-    ({"metric": None}, "results.json has no metric"),
+    ({"metric": None}, "results.json has no readable metric"),
 ])  # fmt: skip
 def test_results_that_do_not_serve_are_refused(comparison, tmp_path, change, message):
     (tmp_path / "report").mkdir()

@@ -223,7 +223,7 @@ def test_records_of_the_wrong_kind_are_one_sentence(run, tmp_path, undrawn, file
     [
         ("metrics.json", [], "do not fit together"),
         ("resolved.yaml", {"run": {"phase": "finetune"}}, "do not fit together"),
-        ("../results.json", {"task": "spoken-tones"}, "has no metric, greater_is_better"),
+        ("../results.json", {"task": "spoken-tones"}, "has no readable metric, greater_is_better"),
         ("config.json", [], "holds no model"),
         ("config.json", {"architectures": ["S4ForSequenceClassification"], "model_type": []}, "a model of type"),
     ],

@@ -251,6 +251,8 @@ def test_predictions_name_the_classes_for_splits_and_for_files(tiny, tmp_path):
         (run / "config.json").write_text(json.dumps(json.loads(config) | {"id2label": names}))
         with pytest.raises(HfLongSeqError, match="does not name its 2 classes in id2label: restore"):
             predict(run)
+    (run / "config.json").write_text(json.dumps(json.loads(config) | {"label2id": 0}))
+    assert predict(run, split="validation", limit=5, batch_size=2) == answers
     (run / "config.json").write_text(config)
     (tmp_path / "bad.jsonl").write_text('{"input_values": [0.5, NaN]}')
     for path, message in [("bad.jsonl", "(?i)nan|missing"), ("nowhere.jsonl", "does not exist")]:

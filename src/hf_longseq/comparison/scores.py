@@ -40,6 +40,11 @@ WORDS = [
     "pretrain_run",
 ]  # fmt: skip
 FLAGS = ["tuning", "chosen", "added_after_test", "converged"]
+# What `results.json` holds; all but the first three may be missing.
+KINDS = {
+    "task": str, "metric": str, "greater_is_better": bool, "note": str | None, "unit": str | None,
+    "command": str | None, "environment": dict | None, "failed": list | None, "unfinished": list | None,
+}  # fmt: skip
 # The plan beside kept folders. Gains that no claim of it holds are of one family, with a margin in hundredths.
 PLANNED, EXPLORED, MARGIN = "plan.yaml", "explored", 2
 
@@ -106,16 +111,22 @@ def find_folders(folder: Path) -> list[Path]:
 def files_of(folder: Path) -> Collected:
     """The three files of a results folder, or what they would be where the comparison has not ended yet."""
     if not (folder / RESULTS).is_file():
-        return collect(folder)
+        found = collect(folder)
+        _check(found.results, folder)
+        return found
     results = read_json(folder / RESULTS)
-    kinds = {"task": str, "metric": str, "greater_is_better": bool}
-    found = results if isinstance(results, dict) else {}
-    if lacking := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
-        raise HfLongSeqError(f"{folder / RESULTS} has no {', '.join(lacking)}: restore it, or run it again.")
+    _check(results, folder / RESULTS)
     scores = _read_table(folder / SCORES, NEEDED).reindex(columns=COLUMNS)
     with_curves = (folder / CURVES).is_file()
     curves = _read_table(folder / CURVES, CURVE_COLUMNS) if with_curves else pd.DataFrame(columns=CURVE_COLUMNS)
     return Collected(scores, curves, results)
+
+
+def _check(results: Any, path: Path) -> None:
+    """Raises HfLongSeqError unless every field is of its kind."""
+    found = results if isinstance(results, dict) else {}
+    if wrong := [name for name, kind in KINDS.items() if not isinstance(found.get(name), kind)]:
+        raise HfLongSeqError(f"{path} has no readable {', '.join(wrong)}: restore it, or run it again.")
 
 
 def _read_table(path: Path, needed: list[str]) -> pd.DataFrame:

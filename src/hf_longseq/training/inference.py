@@ -194,7 +194,7 @@ def predict(
 def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_position: bool) -> list[dict[str, Any]]:
     """The first rows of a source with their answers."""
     cells = rows.cells(count)
-    new = {"prediction", "score", "probabilities", "spans", *(f"probability.{name}" for name in config.label2id)}
+    new = {"prediction", "score", "probabilities", "spans", *(f"probability.{name}" for name in config.id2label.values())}
     taken = [name for name in (cells[0] if cells else ()) if name in new]
     if taken:
         logger.warning("%s has columns that predictions replace: %s.", rows.source.name, ", ".join(taken))

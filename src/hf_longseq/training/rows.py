@@ -153,7 +153,7 @@ def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
     """Raise if a data set has no labels, or gives one of the model's classes another number."""
     from datasets import ClassLabel
 
-    known = config.label2id or {}
+    known = {name: number for number, name in (config.id2label or {}).items()}
     for name, dataset in datasets.items():
         splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
         for columns in [rows.column_names for rows in splits if rows is not None]:
