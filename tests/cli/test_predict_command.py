@@ -145,12 +145,21 @@ def test_a_split_that_has_changed_since_training_is_refused(moods, tmp_path, cap
         (moods.parent / "texts.csv").write_text(rows)
 
 
-def test_a_damaged_tokenizer_is_named(moods, tmp_path, capsys):
+@pytest.mark.parametrize("name, change, message", [
+    ("tokenizer.json", {"normalizer": 7}, "holds a tokenizer or processor that cannot be read"),
+    ("tokenizer.json", {"post_processor": {"special_tokens": {}}}, "has a tokenizer that reads nothing"),
+    ("tokenizer_config.json", {"task_max_length": "x"}, "has a tokenizer that reads nothing"),
+])  # fmt: skip
+def test_a_damaged_tokenizer_is_named(moods, tmp_path, capsys, name, change, message):
     shutil.copytree(moods, tmp_path / "run")
-    (tmp_path / "run" / "tokenizer.json").write_text('{"normalizer": 7}')
+    file = tmp_path / "run" / name
+    rules = json.loads(file.read_text())
+    for name, value in change.items():
+        rules[name] = {**rules[name], **value} if isinstance(value, dict) else value
+    file.write_text(json.dumps(rules))
     (tmp_path / "new.csv").write_text("text\nfine\n")
     assert main(["predict", "--model", str(tmp_path / "run"), "--data", str(tmp_path / "new.csv")]) == 2
-    assert "holds a tokenizer or processor that cannot be read" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_numbers_of_classes_are_known_beside_empty_labels(tmp_path):

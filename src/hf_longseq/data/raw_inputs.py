@@ -37,6 +37,7 @@ from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, op
 from hf_longseq.data.processors import cut_length
 from hf_longseq.data.row_hashes import hash_of
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
+from hf_longseq.escaping import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -257,10 +258,22 @@ def _processor(folder: Path, config: PreTrainedConfig) -> Any | None:
         kind = AutoImageProcessor if "image_processor_type" in settings else AutoFeatureExtractor
         return kind.from_pretrained(folder, **own)
     if (folder / "tokenizer_config.json").is_file():
-        return AutoTokenizer.from_pretrained(folder, **own)
+        return _sound(AutoTokenizer.from_pretrained(folder, **own), folder)
     if getattr(config, "input_type", "tokens") == "values":
         raise HfLongSeqError(f"model {folder} holds no preprocessor_config.json, which says how it reads numbers.")
     return None
+
+
+def _sound(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer, if it reads a text: damaged rules open, and panic at the first one."""
+    try:
+        longest = cut_length(tokenizer)
+        tokenizer("a", truncation=longest is not None, max_length=longest)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the tokenizers library is not an Exception
+        raise HfLongSeqError(f"{folder} has a tokenizer that reads nothing ({one_line(error)}): restore it.") from None
+    return tokenizer
 
 
 def _open(data: Any, num_rows: int | None) -> Source:

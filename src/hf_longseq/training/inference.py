@@ -194,7 +194,8 @@ def predict(
 def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_position: bool) -> list[dict[str, Any]]:
     """The first rows of a source with their answers."""
     cells = rows.cells(count)
-    new = {"prediction", "score", "probabilities", "spans", *(f"probability.{name}" for name in config.id2label.values())}
+    names = config.id2label.values()
+    new = {"prediction", "score", "probabilities", "spans", *(f"probability.{name}" for name in names)}
     taken = [name for name in (cells[0] if cells else ()) if name in new]
     if taken:
         logger.warning("%s has columns that predictions replace: %s.", rows.source.name, ", ".join(taken))
@@ -213,15 +214,11 @@ def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
     """Folder and model of a checkpoint with a classifier, and whether it labels every position."""
     folder, _ = local_checkpoint(model, "model")
     with explained(f"model {folder} has a damaged config.json", *MALFORMED, remedy="restore it"):
-        saved = (run_folder.read_json(folder / "config.json").get("architectures") or [""])[0]
+        saved = str((run_folder.read_json(folder / "config.json").get("architectures") or [""])[0])
     if not saved.endswith("Classification"):
         raise HfLongSeqError(f"model {folder} is a {saved or 'trunk'} without a classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
-    found = open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, folder)
-    names, count = found.config.id2label, found.config.num_labels
-    if not all(isinstance(names.get(index), str) for index in range(count)):
-        raise HfLongSeqError(f"model {folder} does not name its {count} classes in id2label: restore its config.json.")
-    return folder, found, per_position
+    return folder, open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, folder), per_position
 
 
 def _collator(config, per_position: bool) -> DataCollatorWithLongPadding:

@@ -87,4 +87,7 @@ def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> An
         model, found = auto_class.from_pretrained(folder, config=read_config(folder), **options)
     if found["mismatched_keys"]:
         raise HfLongSeqError(f"{what}: its tensors have other shapes than config.json says.")
+    names, count = model.config.id2label, model.config.num_labels
+    if not all(isinstance(names.get(index), str) for index in range(count)):
+        raise HfLongSeqError(f"model {folder} does not name its {count} classes in id2label: restore its config.json.")
     return model.eval()
