@@ -136,7 +136,7 @@ def check_model(arch: str, fields: dict[str, Any]) -> None:
         return
     from huggingface_hub.errors import StrictDataclassError
 
-    with explained("the model section does not work", StrictDataclassError, ValueError, TypeError):
+    with explained("the model section does not work", StrictDataclassError, ValueError, TypeError, OverflowError):
         config = config_class_of(arch)(**fields)
         if hasattr(config, "check_heads"):
             config.check_heads()
