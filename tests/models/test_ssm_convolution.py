@@ -66,14 +66,16 @@ def test_powers_may_start_anywhere():
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize("batch", [2, 16], ids=["transforms", "products"])
 @pytest.mark.parametrize("length", [1, 2, 3, 17, 64, 100])
-def test_convolution_and_gradients_match_the_matrix(count, length):
-    u = torch.randn(3, 2, length, dtype=torch.float64, requires_grad=True)
+def test_convolution_and_gradients_match_the_matrix(count, length, batch):
+    u = torch.randn(3, batch, length, dtype=torch.float64, requires_grad=True)
     taps = torch.randn(count, 3, length, dtype=torch.float64, requires_grad=True)
-    y, expected = long_convolution(u, taps), direct_convolution(u, taps)
+    skip = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    y, expected = long_convolution(u, taps, skip), direct_convolution(u, taps) + skip[:, None, None] * u
     assert torch.allclose(y, expected, atol=1e-12)
     g = torch.randn_like(y)
-    ours, theirs = torch.autograd.grad(y, (u, taps), g), torch.autograd.grad(expected, (u, taps), g)
+    ours, theirs = (torch.autograd.grad(found, (u, taps, skip), g) for found in (y, expected))
     assert all(torch.allclose(a, b, atol=1e-11) for a, b in zip(ours, theirs, strict=True))
 
 

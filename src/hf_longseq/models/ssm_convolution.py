@@ -23,6 +23,9 @@ SLAB = 1024
 GROUP_NUMBERS = 1 << 18
 """Numbers of a group of channels transformed together on a CPU: 1 MiB, and as much again for its spectrum."""
 
+SHORT = 64
+"""Positions up to which batches are multiplied with matrices of taps, which there takes half the time of transforms."""
+
 KEPT_NUMBERS = 1 << 22
 """Numbers of an input up to which its spectrum is kept for the backward pass: 16 MiB, and as much again."""
 
@@ -269,7 +272,7 @@ def _kernel_spectrum(kernel_DHL, skip_H, part: slice, size: int) -> torch.Tensor
 def long_convolution(
     u_HBL: torch.Tensor, kernel_DHL: torch.Tensor, skip_H: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Convolves every channel with its own kernel, as long as the sequence, by FFT.
+    """Convolves every channel with its own kernel, as long as the sequence, by FFT; short batches by a product.
 
     y_t = sum over lags j >= 0 of k0[j] u[t - j], plus, with two directions, over leads j >= 1 of k1[j - 1] u[t + j].
 
@@ -287,7 +290,19 @@ def long_convolution(
     length = u_HBL.shape[-1]
     if length == 0:
         raise ValueError("The convolution was given a sequence of length 0: pass at least one position.")
+    if length <= SHORT and 4 * u_HBL.shape[1] >= length:  # else the matrices cost more than they save
+        return _short_convolution(u_HBL, kernel_DHL, skip_H)
     return _LongConvolution.apply(u_HBL, kernel_DHL, skip_H, good_fft_size(2 * length))
+
+
+def _short_convolution(u_HBL, kernel_DHL, skip_H) -> torch.Tensor:
+    length = u_HBL.shape[-1]
+    if len(kernel_DHL) == 2:  # taps of lags 1 - L ... L - 1
+        taps = torch.cat((kernel_DHL[1, :, : length - 1].flip(-1), kernel_DHL[0]), dim=-1)
+    else:
+        taps = F.pad(kernel_DHL[0], (length - 1, 0))
+    y_HBL = torch.bmm(u_HBL, taps.unfold(-1, length, 1).flip(-2))  # [s, t] is the tap of lag t - s
+    return y_HBL if skip_H is None else torch.addcmul(y_HBL, u_HBL, skip_H[:, None, None])
 
 
 def final_mode_state(u_HBL: torch.Tensor, decay_N: torch.Tensor, omega_N: torch.Tensor) -> torch.Tensor:
