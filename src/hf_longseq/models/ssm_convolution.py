@@ -24,7 +24,7 @@ GROUP_NUMBERS = 1 << 18
 """Numbers of a group of channels transformed together on a CPU: 1 MiB, and as much again for its spectrum."""
 
 SHORT = 64
-"""Positions up to which batches are multiplied with matrices of taps, which there takes half the time of transforms."""
+"""Positions up to which batches are multiplied with matrices of taps: half the time of transforms there."""
 
 KEPT_NUMBERS = 1 << 22
 """Numbers of an input up to which its spectrum is kept for the backward pass: 16 MiB, and as much again."""
