@@ -210,8 +210,8 @@ def run(argv: list[str]) -> None:
 
 
 def keep_freed_memory() -> None:
-    """glibc returns freed blocks to the system, which clears them at their next use; whether it keeps small ones depends
-    on what the process did before. Here both sides keep theirs."""
+    """glibc returns freed blocks to the system, which clears them at their next use. Whether it keeps small ones
+    depends on what the process did before. Here both sides keep theirs."""
     with contextlib.suppress(OSError, AttributeError):  # another C library
         for option in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             ctypes.CDLL(None).mallopt(option, 1 << 30)
