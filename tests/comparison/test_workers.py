@@ -31,7 +31,8 @@ def do(out, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"seeds": [1]}, {"overwrite": True}])
-def test_a_second_command_in_the_folder_is_refused_while_one_works_there(toy_tasks, tmp_path, options):
+def test_a_second_command_in_the_folder_is_refused_while_one_works_there(toy_tasks, tmp_path, monkeypatch, options):
+    monkeypatch.setattr(run_folder, "SECONDS_TO_DIE", 0.1)
     do(tmp_path / "out", inits=["scratch"])
     before = (tmp_path / "out" / "results.json").read_text()
     with run_folder.holding(tmp_path / "out"):
