@@ -174,6 +174,7 @@ COMPARED = {
     "gene starts, *Bradyrhizobium*": [
         "gene-starts-controls",
         "gene-starts-controls-rates",
+        "gene-starts-scarce-s4",
         "gene-starts-scarce-transformer",
     ],
     "gene starts, *E. coli*": ["gene-starts-e-coli"],
