@@ -11,6 +11,7 @@ from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.comparison.axes import parse_grid
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.architectures import check_model
 from hf_longseq.training.config import REFUSED, FinetuneConfig, SPTConfig
 
 LISTOPS = {"data": {"task": "listops"}}
@@ -111,3 +112,9 @@ def test_a_global_batch_is_accumulated_in_python_too(tmp_path):
     trainer = LongSeqTrainer(S4Config(hidden_size=8, num_hidden_layers=1, state_size=4), arguments, train_dataset=rows)
     assert (trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps) == (2, 4)
     assert arguments.gradient_accumulation_steps == 1 and trainer.args.max_steps == -1
+
+
+@pytest.mark.parametrize("fields", [{"hidden_size": -1}, {"num_hidden_layers": 10**308}], ids=["narrow", "deep"])
+def test_a_model_section_of_impossible_sizes_is_named(fields):
+    with pytest.raises(HfLongSeqError, match="the model section does not work"):
+        check_model("s4", fields)
