@@ -20,11 +20,11 @@ from .ssm_precision import widened, without_autocast
 SLAB = 1024
 """Positions of a kernel that are made in one product; bounds the memory of the powers."""
 
+MATRIX_POSITIONS = 64
+"""Positions up to which batches are multiplied with Toeplitz matrices of taps: half the time of transforms there."""
+
 GROUP_NUMBERS = 1 << 18
 """Numbers of a group of channels transformed together on a CPU: 1 MiB, and as much again for its spectrum."""
-
-SHORT = 64
-"""Positions up to which batches are multiplied with matrices of taps: half the time of transforms there."""
 
 KEPT_NUMBERS = 1 << 22
 """Numbers of an input up to which its spectrum is kept for the backward pass: 16 MiB, and as much again."""
@@ -290,12 +290,13 @@ def long_convolution(
     length = u_HBL.shape[-1]
     if length == 0:
         raise ValueError("The convolution was given a sequence of length 0: pass at least one position.")
-    if length <= SHORT and 4 * u_HBL.shape[1] >= length:  # else the matrices cost more than they save
-        return _short_convolution(u_HBL, kernel_DHL, skip_H)
+    if length <= MATRIX_POSITIONS and 4 * u_HBL.shape[1] >= length:  # else the matrices cost more than they save
+        return _toeplitz_convolution(u_HBL, kernel_DHL, skip_H)
     return _LongConvolution.apply(u_HBL, kernel_DHL, skip_H, good_fft_size(2 * length))
 
 
-def _short_convolution(u_HBL, kernel_DHL, skip_H) -> torch.Tensor:
+def _toeplitz_convolution(u_HBL, kernel_DHL, skip_H) -> torch.Tensor:
+    """The same as a product with the (H, L, L) Toeplitz matrices of the taps."""
     length = u_HBL.shape[-1]
     if len(kernel_DHL) == 2:  # taps of lags 1 - L ... L - 1
         taps = torch.cat((kernel_DHL[1, :, : length - 1].flip(-1), kernel_DHL[0]), dim=-1)
