@@ -23,6 +23,8 @@ def online(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    # transformers keeps one client, of the server that the first upload of the process went to
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_TOKEN", hub.token)
     return hub
