@@ -293,6 +293,7 @@ def test_a_window_is_a_column_and_its_models_see_no_further(tmp_path):
     [
         ({"windows": ["wide"]}, "window is 'wide': give numbers of positions, and full for an uncut model"),
         ({"windows": [0]}, "window is 0"),
+        ({"windows": [8, "8"]}, "window .8, '8'. names one twice"),
         (
             {"windows": [8], "archs": ["hf:bert"]},
             "window would cut 'hf:bert', but it is an architecture of transformers",

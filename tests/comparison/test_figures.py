@@ -1,11 +1,13 @@
 """Pictures of comparisons: which rows the headline has room for."""
 
 import pandas as pd
+import pytest
 
-from hf_longseq.comparison.figures import MOST_ROWS, line_style, most_telling
+from hf_longseq.comparison.figures import MOST_ROWS, headline, line_style, most_telling
 from hf_longseq.comparison.tables import Row
 
-GAIN = pd.Series({"value": 1.0})
+GAIN = pd.Series({"value": 1.0, "low": 0.5, "high": 1.5, "metric": "accuracy"})
+SCORES = {"metric": "accuracy", "unit": "", "greater_is_better": True, "n": 2, "values": [0.6, 0.8], "mean": 0.7}
 
 
 def test_every_data_set_is_in_the_headline_before_variants_and_more_labels():
@@ -30,3 +32,10 @@ def test_every_data_set_is_in_the_headline_before_variants_and_more_labels():
 def test_variants_of_one_colour_differ_in_their_dashes():
     arms = ["scratch", *(f"spt-masked@pretrain_inputs={count}" for count in (964, 1928, 3856))]
     assert len({line_style(init, arms) for init in arms[1:]}) == 3 and line_style("scratch", arms) == "-"
+
+
+@pytest.mark.parametrize("over_scratch, headings", [(None, ["budget"]), (GAIN, ["budget", "scratch"])])
+def test_the_headline_has_a_column_for_each_gain_that_was_measured(over_scratch, headings):
+    arms = {arm: pd.Series(SCORES | {"arm": arm}) for arm in ("scratch-tied@steps", "spt-masked")}
+    svg = headline([Row("genes", "s4", 100, "", arms, GAIN, over_scratch)]).svg
+    assert [word for word in ("budget", "scratch") if f">{word}<" in svg] == headings

@@ -262,7 +262,7 @@ def test_predictions_name_the_classes_for_splits_and_for_files(tiny, tmp_path):
 
 def test_using_something_that_is_no_finished_run_is_refused(tiny, tmp_path):
     run = pretrain(tiny(), tmp_path / "run").output_dir
-    with pytest.raises(HfLongSeqError, match="ForPreTraining without a classifier"):
+    with pytest.raises(HfLongSeqError, match="ForPreTraining', which has no classifier"):
         predict(run)
     with pytest.raises(HfLongSeqError, match=r"split is 'tst' \(did you mean 'test'"):
         evaluate(run, split="tst")

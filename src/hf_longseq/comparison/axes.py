@@ -177,6 +177,8 @@ def with_windows(archs: Sequence[str], windows: Sequence[int | str]) -> tuple[st
     for window in windows:
         if window != FULL and (not str(window).isdigit() or int(window) < 1):
             raise HfLongSeqError(f"window is {window!r}: give numbers of positions, and {FULL} for an uncut model.")
+    if len(set(map(str, windows))) < len(windows):
+        raise HfLongSeqError(f"window {list(windows)} names one twice: name each once.")
     for arch in archs if windows else ():
         if is_hf(arch) or WINDOW in variant_fields(arch):
             why = "is an architecture of transformers" if is_hf(arch) else "names its window itself"

@@ -43,6 +43,7 @@ STYLE: dict[Any, Any] = {
 MOST_ROWS = 12
 # where the gains stand beside the headline, in widths of its axis
 COLUMNS = (1.19, 1.42)
+HEADINGS = {"over_scratch": "over\nscratch", "over_tied": "over equal\nbudget"}
 
 
 class Figure(NamedTuple):
@@ -108,6 +109,7 @@ def _headline(rows: Sequence[Row], best: dict[tuple[str, float], float]):
     figure = _canvas(4.8, 0.23 * sum(heights) + 0.6)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     arms = sorted({split_name(one["arm"])[0] for row in rows for one in row.arms.values()}, key=rank)
+    gains = [gain for gain in HEADINGS if any(getattr(row, gain) is not None for row in rows)]
     for axis, (text, members) in zip(axes, panels.items(), strict=True):
         place, name = 0.0, None
         for row in members:
@@ -118,7 +120,7 @@ def _headline(rows: Sequence[Row], best: dict[tuple[str, float], float]):
                 _words(axis, 0, place, [(name, INK)], weight="bold")
                 place -= 1.0
             _words(axis, 0, place, words)
-            _headline_row(axis, row, place - 0.75)
+            _headline_row(axis, row, place - 0.75, [getattr(row, gain) for gain in gains])
             if (row.data, row.labels) in best:
                 x = _factor(next(iter(row.arms.values()))) * best[row.data, row.labels]
                 axis.plot(x, place - 0.75, "|", ms=11, mew=2.2, color=FAINT, zorder=3)
@@ -127,9 +129,9 @@ def _headline(rows: Sequence[Row], best: dict[tuple[str, float], float]):
         axis.set_ylim(place + 0.3, 0.6)
         axis.margins(x=0.04)
         axis.set_xlabel(text)
-        for x, heading in zip(COLUMNS, ("over\nscratch", "over equal\nbudget"), strict=True):
-            axis.annotate(heading, (x, 0.2), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=FAINT,
-                          fontsize=8.5)  # fmt: skip
+        for x, gain in zip(COLUMNS, gains, strict=False):
+            axis.annotate(HEADINGS[gain], (x, 0.2), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+                          color=FAINT, fontsize=8.5)  # fmt: skip
     _legend(figure, arms, lines=False)
     return figure
 
@@ -144,7 +146,7 @@ def _words(axis, x: float, place: float, words: Sequence[tuple[str, str]], **sty
                            color=colour, fontsize=8.5, bbox=box)  # fmt: skip
 
 
-def _headline_row(axis, row: Row, place: float) -> None:
+def _headline_row(axis, row: Row, place: float, gains: Sequence[pd.Series | None]) -> None:
     factor = _factor(next(iter(row.arms.values())))
     for one in row.arms.values():
         look = style(one["arm"])
@@ -153,7 +155,7 @@ def _headline_row(axis, row: Row, place: float) -> None:
                      alpha=0.45, linewidths=0, zorder=3)  # fmt: skip
         axis.plot(factor * one["mean"], place, look.marker, ms=6.5, color=look.colour, zorder=4 if hollow else 5,
                   mfc=PAPER if hollow else look.colour, mew=1.6 if hollow else 0)  # fmt: skip
-    for x, gain in zip(COLUMNS, (row.over_scratch, row.over_tied), strict=True):
+    for x, gain in zip(COLUMNS, gains, strict=False):
         kind = colour_of(gain)
         axis.annotate(
             "–" if gain is None else number(gain, "value", True), (x, place), xycoords=("axes fraction", "data"),

@@ -214,9 +214,9 @@ def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
     """Folder and model of a checkpoint with a classifier, and whether it labels every position."""
     folder, _ = local_checkpoint(model, "model")
     with explained(f"model {folder} has a damaged config.json", *MALFORMED, remedy="restore it"):
-        saved = str((run_folder.read_json(folder / "config.json").get("architectures") or [""])[0])
-    if not saved.endswith("Classification"):
-        raise HfLongSeqError(f"model {folder} is a {saved or 'trunk'} without a classifier: give one of finetune.")
+        saved = (run_folder.read_json(folder / "config.json").get("architectures") or ["trunk"])[0]
+    if not str(saved).endswith("Classification"):
+        raise HfLongSeqError(f"model {folder} holds {saved!r}, which has no classifier: give one of finetune.")
     per_position = saved.endswith("ForTokenClassification")
     return folder, open_model(AutoModelForTokenClassification if per_position else CLASSIFIER, folder), per_position
 
