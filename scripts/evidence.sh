@@ -137,6 +137,19 @@ scarce() {
 run_gene-starts-scarce-s4() { scarce --arch s4 "$@"; }
 run_gene-starts-scarce-transformer() { scarce --arch transformer "$@"; }
 
+# few labels, all inputs to pretrain on, and many seeds: does a state space gain, and do two objectives serve equally?
+few() {
+    .venv/bin/hf-longseq compare --recipe gene-starts --output_dir "runs/evidence/$name" \
+        --data.validation labels --finetune.max_steps 300 --finetune.learning_rate 2e-3 \
+        --pretrain.max_steps 1000 --pretrain.eval_steps 250 "$@"
+}
+few_gains() { few --inits scratch-tied@steps,spt-masked --train_fractions 0.2,1 "$@"; }
+run_gene-starts-few-s4() { few_gains --arch s4 --seeds $(seq 40 59) "$@"; }
+run_gene-starts-few-dlr() { few_gains --arch dlr --seeds $(seq 40 51) "$@"; }
+run_gene-starts-masked-causal() {
+    few --arch transformer --inits spt-masked,spt-causal --seeds $(seq 40 64) "$@"
+}
+
 # does the gain grow with length? as many bases a step and as many labelled bases at either length
 spans() {
     .venv/bin/hf-longseq compare --recipe gene-spans --arch s4,dlr --inits scratch-tied@steps,spt-masked \
