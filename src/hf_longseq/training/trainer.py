@@ -99,6 +99,11 @@ class LongSeqTrainer(Trainer):
             if not isinstance(value, kind | None):
                 raise HfLongSeqError(f"{name} is {type(value).__name__}: {type(self).__name__} takes {kind.__name__}.")
         args = copy.copy(self.arguments_class("tmp_trainer") if args is None else args)
+        if args.push_to_hub and args.hub_token and args.hub_strategy != "end":
+            raise HfLongSeqError(
+                "hub_token would be uploaded, for transformers pickles the arguments into training_args.bin at every "
+                "push: log in with `hf auth login` or HF_TOKEN, or give hub_strategy='end'."
+            )
         if isinstance(args, FinetuneConfig):
             args.share_batch()
             args.device  # noqa: B018  settings of a recipe have set up none
