@@ -119,8 +119,13 @@ def _bytes(name: str, what: str, batch: int, length: int, settings: Settings) ->
     if name == "mamba2":
         one = estimate_bytes(name, batch, length, settings.hidden_size, **settings.states)
         return 2 * settings.layers * one if what == "training step" else one
+    scores = 4 * batch * length**2  # of one head
+    if name == "modernbert":
+        return 4 * scores  # its masks
     if what == "prediction":
         return 0
+    if name == "bert":  # attention with dropout is not fused on a CPU
+        return 4 * settings.layers * HEADS * scores
     gib = GIB_PER_LAYER * settings.layers * settings.hidden_size / 128
     return int(gib * 2**30 * batch * length / 2**20) if name in ("s4", "dlr", "cnn") else 0
 

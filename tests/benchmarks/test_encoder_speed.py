@@ -23,9 +23,10 @@ def test_batches_share_their_positions_until_one_sequence_has_more(monkeypatch):
     assert [(row["length"], row["batch"]) for row in rows[::2]] == [(16, 4), (64, 1), (128, 1)]
 
 
-def test_what_does_not_fit_is_left_out_with_its_reason():
+@pytest.mark.parametrize("name", ["s4", "bert"])
+def test_what_does_not_fit_is_left_out_with_its_reason(name):
     (step, predicted) = encoder_speed.benchmark_encoders(
-        lengths=(64,), names=("s4",), batch=2, repeats=1, memory_limit=1, **TOY
+        lengths=(64,), names=(name,), batch=2, repeats=1, memory_limit=1, **TOY
     )
     assert "GiB" in step["skipped"] and not predicted["skipped"]
 
