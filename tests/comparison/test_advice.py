@@ -56,11 +56,9 @@ def test_the_page_says_what_the_table_says(keep_gains):
     kept = pd.read_csv(KEPT)
     page = " ".join((ROOT / "docs/when_to_pretrain.md").read_text(encoding="utf-8").split())
     large, poor = kept[kept["gain_of_other_seeds"] > 5], kept[kept["from_scratch"] <= 0.55]
-    others = large[~large.index.isin(poor.index)]
-    assert (len(large), len(others)) == (16, 2) and others["model"].str.startswith("S4,").all()
-    assert {round(100 * share) for share in others["from_scratch"]} == {58}
+    assert len(large) == 14 and set(large.index) <= set(poor.index)
     assert (len(poor), (poor["gain_of_other_seeds"] < 2).sum()) == (28, 10)
-    assert "Of 16 gains above five points 14 are" in page
+    assert "All 14 gains above five points are" in page
     assert "Of the 28 comparisons on the poorer side ten gained" in page
     correlation, p, sets = keep_gains.foretold(kept)
     assert f"rank correlation is {correlation:.2f}, p = {p:.2f} with {sets} data sets".replace("-", "−") in page
