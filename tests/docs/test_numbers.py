@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import yaml
 
 from hf_longseq import load_task
 from hf_longseq.comparison.scores import EXPLORED, read_results
@@ -69,6 +70,15 @@ def interval(seeds: list[int], a: np.ndarray, others: list[int], b: np.ndarray) 
     return difference(a, b), f"{bounds.low:.1f} to {bounds.high:.1f}".replace("-", "−")
 
 
+def on_common_seeds(row: dict, a: np.ndarray, other: dict, b: np.ndarray) -> tuple:
+    """Two arms on the seeds that both have; as they are where that leaves fewer than five."""
+    common = sorted({*row["seeds"]} & {*other["seeds"]})
+    if len(common) < 5:
+        return row["seeds"], a, other["seeds"], b
+    first, second = (pd.Series(values, one["seeds"])[common].to_numpy() for one, values in ((row, a), (other, b)))
+    return common, first, common, second
+
+
 @functools.cache
 def kept_arms() -> list[tuple[dict, np.ndarray]]:
     """Every arm in results/, with its percentages."""
@@ -98,9 +108,12 @@ def kept_differences() -> dict[tuple[str, str], set[tuple[str, str]]]:
     found = collections.defaultdict(set)
     for several in (arms, gains):
         for (row, a), (other, b) in itertools.permutations(several, 2):
-            if row["task"] == other["task"] and difference(a, b) in MEANS:
-                scores = [f"{100 * arm['mean']:.1f} ± {100 * arm['std']:.1f}" for arm in (row, other)]
-                found[tuple(scores) if several is arms else ("", "")].add(interval(row["seeds"], a, other["seeds"], b))
+            if row["task"] != other["task"]:
+                continue
+            scores = tuple(f"{100 * arm['mean']:.1f} ± {100 * arm['std']:.1f}" for arm in (row, other))
+            for arms_of_pair in ((row["seeds"], a, other["seeds"], b), on_common_seeds(row, a, other, b)):
+                if difference(arms_of_pair[1], arms_of_pair[3]) in MEANS:
+                    found[scores if several is arms else ("", "")].add(interval(*arms_of_pair))
     return found
 
 
@@ -174,6 +187,8 @@ COMPARED = {
     "gene starts, *Bradyrhizobium*": [
         "gene-starts-controls",
         "gene-starts-controls-rates",
+        "gene-starts-few-dlr",
+        "gene-starts-few-s4",
         "gene-starts-scarce-s4",
         "gene-starts-scarce-transformer",
     ],
@@ -234,6 +249,21 @@ def test_the_table_of_the_plateau_is_that_of_its_curves():
     arms = [scipy.stats.CensoredData(uncensored=[at for at, never in arm if not never],
                                      right=[at for at, never in arm if never]) for arm in ends.values()]  # fmt: skip
     assert f"(log-rank test, p = {scipy.stats.logrank(*arms).pvalue:.2f})" in section.replace("\n", " ")
+
+
+@pytest.mark.parametrize("labels, p", [(20, "0.65"), (100, "0.22")])
+def test_whether_dlr_equals_s4_is_judged_as_planned(labels, p):
+    """Two one-sided tests within the plan's margin, on the seeds that both have."""
+    margin = yaml.safe_load((ROOT / "results/plan.yaml").read_text(encoding="utf-8"))["claims"]["dlr-s4"]["margin"]
+    arms = {
+        row["folder"]: (row, values)
+        for row, values in kept_arms()
+        if (row["arm"], row["labels"]) == ("spt-masked", labels)
+    }
+    _, dlr, _, s4 = on_common_seeds(*arms["gene-starts-few-dlr"], *arms["gene-starts-few-s4"])
+    above = scipy.stats.ttest_rel(dlr + margin, s4, alternative="greater").pvalue
+    below = scipy.stats.ttest_rel(dlr - margin, s4, alternative="less").pvalue
+    assert f"{max(above, below):.2f}" == p and f"p = {p}" in CLAIMS[CLAIMS.index("## DLR with pretraining") :]
 
 
 def test_a_masked_base_is_worth_the_entropy_of_the_base_frequencies(tmp_path, monkeypatch):
