@@ -5,7 +5,7 @@ import torch
 
 from golden_files import load_golden, relative_error
 from hf_longseq import LongTransformerConfig
-from hf_longseq.models.longseq_attention import LongAttention, rotary_angles, window_layout
+from hf_longseq.models.longseq_attention import LongAttention, apply_rotary, rotary_angles, window_layout
 
 
 @pytest.mark.parametrize("name", ["attention_rotary_full", "attention_rotary_causal", "attention_local_window"])
@@ -30,3 +30,15 @@ def test_attention(name, implementation):
         kwargs["attention_mask"] = torch.full((length, length), -torch.inf).triu(1)
     with torch.no_grad():
         assert relative_error(layer(golden["input"], **kwargs)[0], golden["output"]) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_eager_and_compiled_models_turn_by_the_same_angles(dtype, monkeypatch):
+    angles = rotary_angles(torch.arange(50)[None], 16, 1e4, torch.promote_types(dtype, torch.float32))
+    x_BLH = torch.randn(2, 50, 64, dtype=dtype, requires_grad=True)
+    turned = []
+    for compiling in (False, True):
+        monkeypatch.setattr("torch.compiler.is_compiling", lambda compiling=compiling: compiling)
+        y_BNLD = apply_rotary(x_BLH.view(2, 50, 4, 16).transpose(1, 2), *angles)
+        turned.append((y_BNLD, *torch.autograd.grad(y_BNLD.square().sum(), x_BLH)))
+    torch.testing.assert_close(turned[0], turned[1])
