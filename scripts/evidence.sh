@@ -34,11 +34,12 @@ run_gene-starts-causal() { shorter --arch transformer --inits scratch,scratch-ti
 # every parameter redrawn: what is a structured initialisation worth?
 run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "$@"; }
 # other genomes, by the name of their file
-genome() {
+with_genomes() {
     mkdir -p runs/examples
     [ -d runs/examples/genomes ] || (cd runs/examples && apt-get download cct-examples && dpkg-deb -x cct-*.deb genomes)
-    shorter --data.data_dir runs/examples/genomes --data.genome "$@"
+    "$@" --data.data_dir runs/examples/genomes
 }
+genome() { with_genomes shorter --data.genome "$@"; }
 run_gene-starts-thermococcus() { genome Thermococcus_kodakaraensis --arch transformer "$@"; }
 run_gene-starts-methanosarcina() { genome Methanosarcina_acetivorans --arch transformer "$@"; }
 run_gene-starts-methanobacterium() { genome Methanobacterium_thermoautotrophicum --arch transformer "$@"; }
@@ -146,6 +147,15 @@ few() {
 few_gains() { few --inits scratch-tied@steps,spt-masked --train_fractions 0.2,1 "$@"; }
 run_gene-starts-few-s4() { few_gains --arch s4 --seeds $(seq 40 59) "$@"; }
 run_gene-starts-few-dlr() { few_gains --arch dlr --seeds $(seq 40 51) "$@"; }
+# pretrained on windows from anywhere, which no annotation has centred on a gene's start
+run_gene-starts-few-windows() {
+    few_gains --arch s4 --data.unlabelled_windows 7712 --seeds $(seq 40 51) \
+        --inits scratch-tied@steps spt-masked@pretrain_inputs=unlabelled "$@"
+}
+few_elsewhere() { with_genomes few_gains --arch s4 --seeds $(seq 40 51) --data.genome "$@"; }
+run_gene-starts-few-e-coli() { few_elsewhere NC_000913 "$@"; }
+run_gene-starts-few-thermococcus() { few_elsewhere Thermococcus_kodakaraensis "$@"; }
+run_gene-starts-few-methanosarcina() { few_elsewhere Methanosarcina_acetivorans "$@"; }
 run_gene-starts-masked-causal() {
     few --arch transformer --inits spt-masked,spt-causal --seeds $(seq 40 64) "$@"
 }
