@@ -12,19 +12,21 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hf_longseq.comparison.axes import Axes, Init, grid_points, matters, with_point
-from hf_longseq.comparison.budget import CountFlops, Spent, equal_evaluations, tied_steps, wanted_evaluations
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf, looking_back
 from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.recipe import Recipe
 
+EVALUATIONS = 10
 # (name of an architecture or variant, objective or None) -> its settings
 Load = Callable[[str, "str | None"], Recipe]
+# (recipe, "pretrain", "finetune" or "scratch") -> operations of training on one example, None if not countable
+CountFlops = Callable[[Recipe, str], "float | None"]
 # architecture, arm, fraction -> the grid point that tuning chose
 Choices = Mapping[tuple[str, str, "float | None"], dict[str, Any]]
 
@@ -104,6 +106,16 @@ class Arm:
     tied_to: "Arm | None" = None
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What an arm that pretrains takes in both phases, with so many labelled examples."""
+
+    recipe: Recipe
+    pretrain_steps: int
+    finetune_steps: int
+    labels: int
+
+
 @dataclass
 class Planner:
     """Builds the runs of a plan.
@@ -149,7 +161,9 @@ class Planner:
             arm.label: [self._steps(arm, arch, point, fraction, seed) for point in points[arm.label]] for arm in arms
         }
         whole = self._at(self.load(arch, None), {}, fraction, seed)
-        wanted = wanted_evaluations(whole, whole.finetune.steps(self.count(whole.data)[1]))
+        section = whole.finetune
+        total = section.steps(self.count(whole.data)[1])
+        wanted = max(1, total // section.eval_steps) if section.eval_steps else EVALUATIONS
         evaluations = equal_evaluations(wanted, itertools.chain(*steps.values()))
         labels = {arm.label for arm in arms}
         for arm in arms:
@@ -211,7 +225,7 @@ class Planner:
         """Whether an arm from scratch has the model and the budget of another arm."""
         if not arm.init.pretrains or tied.partner != arm.partner or tied.tied_to is None or tied.init.tie is None:
             return False
-        one, other = (self._spent(x, {}, fraction, seed).of(tied.init.tie, self.flops) for x in (tied.tied_to, arm))
+        one, other = (self._amount(self._spent(x, {}, fraction, seed), tied.init.tie) for x in (tied.tied_to, arm))
         return one is not None and other is not None and math.isclose(one, other, rel_tol=0.005)
 
     def _grid(self, arch: str) -> Mapping[str, tuple]:
@@ -242,17 +256,46 @@ class Planner:
         inputs, labels = self.count(recipe.data)
         return Spent(recipe, recipe.pretrain.steps(inputs), recipe.finetune.steps(labels), labels)
 
+    def _amount(self, spent: Spent, tie: str) -> float | None:
+        """The amount of a tied quantity: steps, operations, or epochs of the labels that as many examples make."""
+        if tie == "steps":
+            return spent.pretrain_steps + spent.finetune_steps
+        pretrain: Any = spent.recipe.pretrain.global_batch_size  # a loaded recipe has both
+        finetune: Any = spent.recipe.finetune.global_batch_size
+        examples = spent.pretrain_steps * pretrain, spent.finetune_steps * finetune
+        if tie == "epochs":
+            return sum(examples) / spent.labels
+        first, second = self.flops(spent.recipe, "pretrain"), self.flops(spent.recipe, "finetune")
+        return None if first is None or second is None else examples[0] * first + examples[1] * second
+
     def _steps(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int) -> int:
-        """Supervised steps of an arm at a grid point."""
-        spent = self._spent(arm, point, fraction, seed)
+        """Supervised steps of an arm at a grid point; a tied one takes as much as an arm with pretraining does."""
+        spent, tie = self._spent(arm, point, fraction, seed), arm.init.tie
         if arm.init.pretrains:
             return spent.finetune_steps
-        scratch_steps = spent.recipe.scratch.steps(spent.labels)
-        if arm.tied_to is None or arm.init.tie is None:
+        scratch, scratch_steps = spent.recipe.scratch, spent.recipe.scratch.steps(spent.labels)
+        if arm.tied_to is None or tie is None:
             return scratch_steps
-        points = self._points(arch, arm.tied_to)
-        spents = [self._spent(arm.tied_to, one, fraction, seed) for one in points]
-        return tied_steps(arm.init.tie, spents, spent.recipe, scratch_steps, arm.label, self.flops)
+        spents = [self._spent(arm.tied_to, one, fraction, seed) for one in self._points(arch, arm.tied_to)]
+        amounts: list[Any] = [self._amount(one, tie) for one in spents]
+        cost = self.flops(spent.recipe, "scratch") if tie == "flops" else 1.0
+        if any(amount is None for amount in amounts) or cost is None:
+            raise HfLongSeqError(f"{arm.label} ties operations, which cannot be counted for {arch}: tie epochs or "
+                                 "steps.")  # fmt: skip
+        if max(amounts) > 1.01 * min(amounts):
+            raise HfLongSeqError(
+                f"{arm.label} cannot equal an arm of {arch} whose {tie} differ from grid point to grid point: leave "
+                f"the key that changes them out of the grid, or give its budgets in "
+                f"{'steps' if tie == 'steps' else 'epochs'}."
+            )
+        batch: Any = scratch.global_batch_size
+        steps = round(amounts[0] / {"steps": 1.0, "epochs": batch / spents[0].labels, "flops": batch * cost}[tie])
+        if steps <= scratch_steps:
+            raise HfLongSeqError(
+                f"{arm.label} would take {steps} steps of {arch}, which adds nothing to the {scratch_steps} of "
+                f"'scratch' ({spents[0].pretrain_steps} steps of pretraining): leave it out, or tie something else."
+            )
+        return steps
 
     def _run(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int, steps: int, every: int) -> Run:
         """The supervised run of an arm, after its pretraining has been added to the plan."""
@@ -340,3 +383,10 @@ def _directed(recipe: Recipe, init: Init) -> Recipe:
 def slug(text: str) -> str:
     """A name as part of a folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text)
+
+
+def equal_evaluations(wanted: int, steps: Iterable[int]) -> int:
+    """The largest number of evaluations, `wanted` at most, that runs of all these lengths can have."""
+    steps = set(steps)
+    possible = (n for n in range(wanted, 1, -1) if all(math.ceil(s / math.ceil(s / n)) == n for s in steps))
+    return next(possible, 1)
