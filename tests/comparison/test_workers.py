@@ -15,8 +15,8 @@ import torch
 from hf_longseq import Recipe
 from hf_longseq.comparison import compare, workers
 from hf_longseq.comparison.execute import clear_leftovers
-from hf_longseq.comparison.one_run import Task, launch
 from hf_longseq.comparison.plan import Run
+from hf_longseq.comparison.workers import Task, launch
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import run_folder
 from hf_longseq.training.progress import silent

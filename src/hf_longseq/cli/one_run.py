@@ -8,8 +8,7 @@ from pathlib import Path
 
 def run(argv: list[str]) -> None:
     """Train the run that a file describes; every report of its progress is a line of JSON."""
-    from hf_longseq.comparison.one_run import Task, perform
-    from hf_longseq.comparison.prepare import DataCache
+    from hf_longseq.comparison.workers import DataCache, Task, perform
     from hf_longseq.training.progress import quiet_libraries
 
     quiet_libraries()

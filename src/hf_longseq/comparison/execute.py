@@ -6,7 +6,7 @@ A comparison is one process that hands out runs, each into its own folder under 
 
 1. plan (`plan.py`), and find all that can be wrong with any run (`prepare.py`);
 2. with `tune`, train every arm at every grid point with seeds of their own; validation chooses its point;
-3. train the pretraining runs, then those that start from them (`one_run.py`, `workers.py`); what is finished stays;
+3. train the pretraining runs, then those that start from them (`workers.py`); what is finished stays;
 4. without `tune`, choose the grid point with the best mean validation metric over the reported seeds;
 5. score the chosen runs on the test split, and write the results (`results.py`).
 
@@ -29,13 +29,12 @@ from hf_longseq.comparison import settings
 from hf_longseq.comparison.answer import LOOKS, Answer, answers
 from hf_longseq.comparison.axes import Axes, parse_grid, pretrains, with_windows
 from hf_longseq.comparison.baselines import add_baselines
-from hf_longseq.comparison.one_run import Task
 from hf_longseq.comparison.plan import Choices, Planner, Run
 from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, PlanResults, collect
 from hf_longseq.comparison.scores import read_results, reported
 from hf_longseq.comparison.tables import results_text
-from hf_longseq.comparison.workers import Cluster, Here, Processes, Workers, usual_jobs
+from hf_longseq.comparison.workers import Cluster, Here, Processes, Task, Workers, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, run_folder
