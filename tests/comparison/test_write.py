@@ -7,10 +7,9 @@ import pytest
 
 from hf_longseq.cli.main import main
 from hf_longseq.comparison import write
-from hf_longseq.comparison.copy_results import copy_results, portable
 from hf_longseq.comparison.figures import Figure
 from hf_longseq.comparison.scores import read_results
-from hf_longseq.comparison.write import write_report
+from hf_longseq.comparison.write import copy_results, portable, write_report
 from hf_longseq.errors import HfLongSeqError
 from results_folders import fair, folder_of, row
 

@@ -30,7 +30,7 @@ def run(argv: list[str]) -> None:
     options = parser.parse(argv)
 
     if options.collect_to is not None:
-        from hf_longseq.comparison.copy_results import copy_results
+        from hf_longseq.comparison.write import copy_results
 
         if len(options.runs) > 1 or options.output_dir is not None:
             raise HfLongSeqError("--collect_to copies one comparison and writes no report: leave --output_dir out.")

@@ -3,6 +3,7 @@
 """A report of comparisons: report.md, report.tex, report.json and a self-contained page, report.html.
 
 Everything comes from `scores.csv`, `curves.csv` and `results.json`: the same files give the same report to the byte.
+`copy_results` keeps these small files of a comparison; a report of the copy says the same.
 """
 
 import json
@@ -18,16 +19,19 @@ from markupsafe import Markup
 from hf_longseq.comparison import tables
 from hf_longseq.comparison.arms import GAIN, LOSS
 from hf_longseq.comparison.figures import Figure, report_figures
-from hf_longseq.comparison.scores import Results, read_results
+from hf_longseq.comparison.results import CURVES, PLAN, RESULTS, SCORES
+from hf_longseq.comparison.scores import Results, files_of, find_folders, read_results
 from hf_longseq.comparison.statistics import arm_means, gains
 from hf_longseq.comparison.tables import Table
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.escaping import html, latex, markdown, render
-from hf_longseq.training.run_folder import refuse_file, write_whole
+from hf_longseq.training.run_folder import RESOLVED, read_json, refuse_file, refuse_links, write_whole
 from hf_longseq.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 JSON, WRITER = "report.json", "hf-longseq report"
+# /home/me/x.csv, but not https://… or a/b/c
+ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:[^\s/:'\"]+/)+([^\s/:'\"]*)")
 READING = (
     "Scores are means ± standard deviation over the seeds, with the 95 % interval of the mean below. Equal budget: "
     "from scratch, with the budget of pretraining given to the labels. Masked, causal: self-pretrained, then "
@@ -216,3 +220,38 @@ def _earlier(folder: Path) -> set[str]:
         return set()
     # whoever wrote that list chooses no other file of the folder
     return {name for name in names if re.fullmatch(r"(report|curves)\.[a-z]+|figures/[\w.-]+\.png", name)}
+
+
+def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: str | None = None) -> list[str]:
+    """Copy what can be committed of a comparison; returns the names of the written files.
+
+    Args:
+        source: Output folder of `compare` or `spt`.
+        folder: A new folder, or one that holds an earlier copy of results of the same task.
+        name: Name of the data in reports; by default the task.
+    """
+    source, folder = Path(source), Path(folder)
+    if find_folders(source) != [source]:
+        raise HfLongSeqError(f"{source} holds several results folders: name one of them.")
+    read_results([str(source)])  # says what is wrong with it
+    refuse_links(source, "*.png")
+    found = files_of(source)
+    task, held = found.results["task"], folder / RESULTS
+    if folder.exists() and (not held.is_file() or (folder / PLAN).is_file() or read_json(held)["task"] != task):
+        raise HfLongSeqError(f"{folder} is no earlier copy of results of {task!r}: choose another folder.")
+    found.scores["data"] = name or found.scores["data"]
+    found.write(folder)
+    write_whole(held, portable(held.read_text(encoding="utf-8"), source))
+    more = {path.name: path.read_bytes() for path in sorted(source.glob("*.png"))}
+    if (source / RESOLVED).is_file():
+        more[RESOLVED] = portable((source / RESOLVED).read_text(encoding="utf-8"), source).encode()
+    for file, content in more.items():
+        write_whole(folder / file, content)
+    return [RESULTS, SCORES, CURVES, *more]
+
+
+def portable(text: str, source: Path) -> str:
+    """A file without paths of this machine: those in the source become relative, of others the name is left."""
+    for spelled in (source.resolve(), source):
+        text = text.replace(f"{spelled}/", "")
+    return ABSOLUTE.sub(r"\1", text)
