@@ -13,7 +13,7 @@ from hf_longseq.comparison.arms import is_baseline
 from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.hub.collection import publish_comparison
+from hf_longseq.hub.publish import publish_comparison
 from hub_server import Fault
 
 PAGE = "tester/tones"

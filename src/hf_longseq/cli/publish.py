@@ -26,8 +26,7 @@ def run(argv: list[str]) -> None:
             f"{options.run} is a whole comparison: give --collection TITLE and no --revision, or name one of its runs."
         )
 
-    from hf_longseq.hub.collection import publish_comparison
-    from hf_longseq.hub.publish import publish
+    from hf_longseq.hub.publish import publish, publish_comparison
     from hf_longseq.training.progress import quiet_libraries
 
     quiet_libraries()
