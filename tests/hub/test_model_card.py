@@ -14,10 +14,16 @@ from fresh_process import answer, run_fresh
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.hub.check import check_folder
-from hf_longseq.hub.model_card import comparable_rows, eval_results_file, head_of, render_card
+from hf_longseq.hub.model_card import (
+    comparable_rows,
+    eval_results_file,
+    head_of,
+    pipeline_tag,
+    render_card,
+    snippets,
+)
 from hf_longseq.hub.publish import _open, build_folder, publish
 from hf_longseq.hub.records import read_run, refuse_secrets
-from hf_longseq.hub.snippets import pipeline_tag, snippets
 from results_folders import folder_of, row
 from toy_models import make_config
 

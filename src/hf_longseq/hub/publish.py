@@ -31,11 +31,10 @@ from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.escaping import markdown, without_paths
 from hf_longseq.hub import pictures, records
 from hf_longseq.hub.check import check_folder
-from hf_longseq.hub.model_card import eval_results_file, head_of, render_card
+from hf_longseq.hub.model_card import Snippets, eval_results_file, head_of, real_example, render_card, snippets
 from hf_longseq.hub.model_files import DAMAGED, save_model, save_processor
 from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.repository import WHOLE, Publication, Repository, add_to_collection, said_in_one_sentence
-from hf_longseq.hub.snippets import Snippets, printed, real_example, snippets
 from hf_longseq.training import run_folder
 from hf_longseq.training.untrusted import open_model
 
@@ -114,7 +113,7 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
             task = run.settings["data"]["task"]
             example, label = real_example(task, run.settings["data"], folder)
             code = snippets(source.config, head, repo_id, folder, task, example)
-            answer = printed(code, repo_id, folder) if code.pipeline and example else ""
+            answer = code.printed(repo_id, folder) if code.pipeline and example else ""
             _write_records(run, folder)
         drawn = pictures.draw(None if converted else run, source, folder)
         card = render_card(run, source, repo_id, license, drawn, code, answer, label)
