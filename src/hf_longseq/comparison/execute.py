@@ -269,7 +269,7 @@ class PlanWork:
                 add_baselines(self.output_dir, self.runs.values(), self.baselines)
             self._do("train", list(self.runs.values()))
             if stage == "tune":
-                choices = self._found().choices()
+                choices = self._found().choices
         self._do("score", [self.runs[name] for name in self._found().unscored()])
         return collect(self.output_dir, write=True).results
 

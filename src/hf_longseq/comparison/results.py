@@ -132,7 +132,12 @@ def command_of(settings: Record) -> str | None:
 
 
 class PlanResults:
-    """What the folders of a plan's runs say, read once."""
+    """What the folders of a plan's runs say, read once.
+
+    Attributes:
+        groups: Runs of fine-tuning by architecture, arm and fraction.
+        choices: The grid point of each group that validation chose.
+    """
 
     def __init__(self, output_dir: Path, runs: list[Record], metric: str):
         self.output_dir = output_dir
@@ -141,6 +146,11 @@ class PlanResults:
         self.runs = {run["name"]: run for run in runs}
         self.metrics = {name: self.read(name, run_folder.METRICS) for name in self.runs}
         self.errors = {name: self._error(run) for name, run in self.runs.items()}
+        self.groups: dict[tuple, list[Record]] = {}
+        for run in runs:
+            if run["phase"] == "finetune":
+                self.groups.setdefault((run["arch"], run["init"], run["fraction"]), []).append(run)
+        self.choices = {key: self._best_point(group) for key, group in self.groups.items()}
 
     def read(self, name: str, file: str) -> Any:
         """A record of a run, None where it has not been written."""
@@ -156,15 +166,7 @@ class PlanResults:
         failed = self.read(first, FAILED) if first else None
         return f"its pretraining failed ({first}): {failed['error']}" if failed else None
 
-    def groups(self) -> list[list[Record]]:
-        """Runs of the same architecture, initialisation and fraction."""
-        groups: dict[tuple, list[Record]] = {}
-        for run in self.runs.values():
-            if run["phase"] == "finetune":
-                groups.setdefault((run["arch"], run["init"], run["fraction"]), []).append(run)
-        return list(groups.values())
-
-    def best_point(self, group: list[Record]) -> Record:
+    def _best_point(self, group: list[Record]) -> Record:
         """The grid point with the best validation mean, of equal ones that with the lower loss; one that all seeds
         finished comes before others. Runs that tune choose alone, if the plan has such."""
         tuning = any(run["tuning"] for run in group)
@@ -182,21 +184,15 @@ class PlanResults:
 
         return max(points.values(), key=rank)[0]["grid"]
 
-    def chosen(self, group: list[Record]) -> list[Record]:
-        """The runs to report: all seeds of the best point, without those that tuned."""
-        grid = self.best_point(group)
-        return [run for run in group if run["grid"] == grid and not run["tuning"]]
-
-    def choices(self) -> dict[tuple, Record]:
-        """The grid point of each arm that the runs of the tuning seeds chose: by architecture, arm and fraction."""
-        return {(one["arch"], one["init"], one["fraction"]): self.best_point([one, *rest])
-                for one, *rest in self.groups()}  # fmt: skip
+    def _chosen(self, key: tuple) -> list[Record]:
+        """The runs of a group to report: all seeds of the best point, without those that tuned."""
+        return [run for run in self.groups[key] if run["grid"] == self.choices[key] and not run["tuning"]]
 
     def unscored(self) -> list[str]:
         """Chosen runs whose test score is still to be read, of groups of which every run has ended."""
         unfinished = set(self.unfinished())
-        groups = [group for group in self.groups() if not any(run["name"] in unfinished for run in group)]
-        names = [run["name"] for group in groups for run in self.chosen(group)]
+        ended = [key for key, group in self.groups.items() if unfinished.isdisjoint(run["name"] for run in group)]
+        names = [run["name"] for key in ended for run in self._chosen(key)]
         return [name for name in names if (metrics := self.metrics[name]) and "test" not in metrics]
 
     def unfinished(self) -> list[str]:
@@ -211,13 +207,13 @@ class PlanResults:
 
     def lines(self) -> Iterator[Record]:
         """A line per finished run, split and metric."""
-        for group in self.groups():
-            grid = self.best_point(group)
+        for key, group in self.groups.items():
             for run in group:
                 if metrics := self.metrics[run["name"]]:
                     data = self.read(run["name"], run_folder.DATA) or {"splits": {}, "options": {}}
                     sizes = {name: split["num_examples"] for name, split in data["splits"].items()}
-                    row = self._row(run, metrics, sizes, data["options"]) | {"chosen": run["grid"] == grid}
+                    row = self._row(run, metrics, sizes, data["options"])
+                    row["chosen"] = run["grid"] == self.choices[key]
                     for split in ("validation", "test"):
                         for metric, value in sorted((metrics.get(split) or {}).items()):
                             line = {"split": split, "metric": metric, "value": value, "examples": sizes.get(split)}
@@ -256,7 +252,7 @@ class PlanResults:
 
     def curve_points(self) -> Iterator[tuple[str, int, float]]:
         """The validation scores of the reported runs: run, step of fine-tuning, value."""
-        for run in (run for group in self.groups() for run in self.chosen(group)):
+        for run in (run for key in self.groups for run in self._chosen(key)):
             if "test" in (self.metrics[run["name"]] or {}):
                 for entry in self.read(run["name"], run_folder.HISTORY) or []:
                     if f"eval_{self.metric}" in entry:
