@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from hf_longseq import finetune
+from hf_longseq.comparison.axes import recipe_loader, with_point
 from hf_longseq.comparison.execute import compare
-from hf_longseq.comparison.settings import recipe_loader
 from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.write import report_comparison
 from hf_longseq.errors import HfLongSeqError
@@ -71,8 +71,6 @@ def test_the_choice_is_made_on_validation_and_only_what_is_chosen_is_scored_on_t
 def test_a_score_read_later_is_the_score_read_at_once(comparison, tmp_path):
     row = arms_of(comparison())[0]
     load, _ = recipe_loader(RAW, {"finetune": {"max_steps": 2}}, True)
-    from hf_longseq.comparison.axes import with_point
-
     point = {"lr": float(row["point"].removeprefix("lr="))}
     alone = finetune(with_point(load("s4", None), point), tmp_path / "alone", seed=row["seeds"][0])
     assert alone.metrics["test"] == pytest.approx(metrics_of(comparison(), row["runs"][0][5:])["test"])

@@ -10,7 +10,7 @@ import pytest
 from hf_longseq import recipes
 from hf_longseq.cli.compare import add_plan_options, listed
 from hf_longseq.cli.options import Parser, add_recipe_options, common_overrides, split_dotted
-from hf_longseq.comparison.settings import recipe_loader
+from hf_longseq.comparison.axes import recipe_loader
 from hf_longseq.data.task import describe_task
 from hf_longseq.training.assemble import configuration
 

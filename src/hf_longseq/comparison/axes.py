@@ -1,20 +1,31 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a comparison compares: architectures, arms, seeds, points of a grid, fractions of the labels.
+"""What a comparison compares: architectures with their settings, arms, seeds, grid points, fractions of the labels.
 
-Arms are words, `NAME` or `NAME@WORD@WORD`, such as `spt-causal@direction=one`; `docs/comparing.md` says what each is.
+An architecture is a name (`s4`), a shipped recipe of the task (`transformer-rotary`), one of transformers
+(`hf:modernbert`), or a variant of any of them (`s4@init_normal=0.1`). Arms are words, `NAME` or `NAME@WORD@WORD`, such
+as `spt-causal@direction=one`; `docs/comparing.md` says what each is.
 """
 
+import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from hf_longseq import recipes as shipped
+from hf_longseq.comparison.arms import split_name
 from hf_longseq.errors import HfLongSeqError, did_you_mean
+from hf_longseq.training import run_folder
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.arguments import check_seed, convert, plain_scalar
 from hf_longseq.training.config import DENOISING, PHASES, USUAL, SPTConfig, phase_fields
-from hf_longseq.training.recipe import Raw, Recipe
+from hf_longseq.training.recipe import VARIANTS, Raw, Recipe, architectures_of, joint_settings, read_recipe
+
+# (name of an architecture or variant, objective or None for the recipe's own) -> its settings
+Load = Callable[[str, "str | None"], Recipe]
+Bases = dict[tuple[str, "str | None"], Recipe]
 
 # Arm -> its objective; None is that of the recipe.
 OBJECTIVE_OF = {"spt": None, "spt-masked": "masked", "spt-causal": "causal"}
@@ -90,14 +101,9 @@ def _changes(label: str, fields: dict[str, Any]) -> Raw:
     return changes
 
 
-def plain(label: str) -> str:
-    """The architecture or arm of a variant: `s4` of `s4@init_normal=0.1`."""
-    return label.split("@")[0]
-
-
 def pretrains(label: str) -> bool:
     """Whether an arm begins with self-pretraining."""
-    return plain(label) in OBJECTIVE_OF
+    return split_name(label)[0] in OBJECTIVE_OF
 
 
 def variant_fields(label: str) -> dict[str, Any]:
@@ -163,7 +169,7 @@ class Axes:
         """A variant names its setting in every table, so that no grid may give it another."""
         section, _, field = key.partition(".")
         for name in {"model": self.archs, "pretrain": self.inits}.get(section, ()):
-            if plain(name) != "scratch-tied" and field in variant_fields(name):
+            if split_name(name)[0] != "scratch-tied" and field in variant_fields(name):
                 raise HfLongSeqError(f"grid key {key!r} would undo what {name!r} says: leave one of the two out.")
 
 
@@ -263,3 +269,69 @@ def with_point(recipe: Recipe, point: Mapping[str, Any]) -> Recipe:
             if name == "global_batch_size" and (getattr(recipe, where).per_device_train_batch_size or 0) > value:
                 changes[where]["per_device_train_batch_size"] = value  # a smaller step fits where a larger one did
     return recipe.changed(changes)
+
+
+def recipe_loader(
+    source: "str | Path | Raw | Recipe | None", overrides: Raw | None, tiny: bool
+) -> tuple[Load, list[str]]:
+    """How to get the recipe of an architecture, and the architectures that the recipe or the overrides name."""
+    overrides = overrides or {}
+    raw = source.to_dict() if isinstance(source, Recipe) else read_recipe(source)
+    task = (overrides.get("data") or {}).get("task")
+
+    @functools.cache
+    def load(name: str, objective: str | None) -> Recipe:
+        if name in (raw.get(VARIANTS) or {}):
+            return Recipe.load(raw, overrides, arch=name, objective=objective, tiny=tiny)
+        arch, own = split_name(name)[0], raw
+        if source is None and task:
+            arch, own = shipped_recipe(task, arch)
+        recipe = Recipe.load(own, overrides, arch=arch, objective=objective, tiny=tiny)
+        return recipe.changed({"model": variant_fields(name)})
+
+    return load, architectures_of(raw, overrides)
+
+
+def shipped_recipe(task: str, name: str) -> tuple[str, Raw]:
+    """The architecture and the settings of a shipped recipe of a task, such as "s4" or "transformer-rotary".
+
+    An architecture without one has the default settings, and the data of the task's other recipes.
+    """
+    if f"{task}/{name}" in shipped.names():
+        raw = read_recipe(f"{task}/{name}")
+        return architectures_of(raw)[0], raw
+    others = [other for other in shipped.names() if other.startswith(f"{task}/")]
+    return name, {"data": read_recipe(others[0]).get("data") or {}} if others else {}
+
+
+def run_section(axes: Axes) -> Raw:
+    """What `resolved.yaml` says of the plan."""
+    lists = {name: list(values) for name, values in vars(axes).items() if name != "grid"}
+    grid = {key: list(values) for key, values in axes.grid.items()}
+    return {"phase": "compare", **lists, "tune": bool(axes.tune_seeds), "grid": grid}
+
+
+def base_recipes(axes: Axes, load: Load) -> Bases:
+    """The recipe of each architecture and objective of the plan, all on the same data."""
+    objectives = dict.fromkeys([None, *(Init.parse(label).objective for label in axes.inits)])
+    bases = {(arch, objective): load(arch, objective) for arch in axes.archs for objective in objectives}
+    first, *others = bases.values()
+    if any(recipe.data != first.data for recipe in others):
+        raise HfLongSeqError("the data section differs between architectures: compare them on the same data.")
+    return bases
+
+
+def is_extension(output_dir: Path, settings: Raw, bases: Bases) -> bool:
+    """Whether settings are those of the comparison in a folder, or have more of some axis: what is finished stays."""
+    found = run_folder.read_resolved(output_dir)
+    if found is None or (found.get("run") or {}).get("phase") != "compare":
+        return False
+    old, new = found.pop("run"), settings["run"]
+    axes = ("seeds", "inits", "archs", "train_fractions")
+    if old["tune_seeds"] != new["tune_seeds"] or any(not set(old[name]) <= set(new[name]) for name in axes):
+        return False
+    if any(not set(values) <= set(new["grid"].get(key, ())) for key, values in old["grid"].items()):
+        return False
+    objectives = dict.fromkeys([None, *(Init.parse(label).objective for label in old["inits"])])
+    pairs = itertools.product(old["archs"], objectives)
+    return not run_folder.first_difference(found, joint_settings({pair: bases[pair] for pair in pairs}))

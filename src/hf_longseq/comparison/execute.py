@@ -25,9 +25,17 @@ from typing import Any
 import filelock
 import pandas as pd
 
-from hf_longseq.comparison import settings
 from hf_longseq.comparison.answer import LOOKS, Answer, answers
-from hf_longseq.comparison.axes import Axes, parse_grid, pretrains, with_windows
+from hf_longseq.comparison.axes import (
+    Axes,
+    base_recipes,
+    is_extension,
+    parse_grid,
+    pretrains,
+    recipe_loader,
+    run_section,
+    with_windows,
+)  # fmt: skip
 from hf_longseq.comparison.baselines import add_baselines
 from hf_longseq.comparison.plan import Choices, Planner, Run
 from hf_longseq.comparison.prepare import DataCache, check_held_out, check_models
@@ -129,7 +137,7 @@ def compare(
     """
     data = DataCache()
     workers = _workers(jobs, num_processes, ray_address, listener, data)
-    load, named = settings.recipe_loader(source, overrides, tiny)
+    load, named = recipe_loader(source, overrides, tiny)
     axes = Axes(
         with_windows(archs or named, windows),
         tuple(inits),
@@ -138,18 +146,20 @@ def compare(
         tuple(train_fractions),
         tuple(tune_seeds) if tune else (),
     )
-    bases = settings.base_recipes(axes, load)
+    bases = base_recipes(axes, load)
     output_dir = Path(output_dir)
     with run_folder.holding(output_dir):
-        names = {} if overwrite else settings.earlier_names(output_dir)
+        plan = output_dir / PLAN
+        # a larger plan finds the runs of earlier ones by what they do
+        names = run_folder.read_json(plan)["names"] if plan.is_file() and not overwrite else {}
         section = next(iter(bases.values())).data
         whole = functools.cache(lambda: len(load_task(section.task, **section.options)[0]["train"]))
         planner = Planner(axes, load, data.count, whole, names, data.flops)
         runs = planner.plan({})  # with the first point of every grid, whatever is chosen later
         check_models(runs, data)
         loaded = data.load(runs[0].recipe.data)
-        resolved = {**joint_settings(bases), "run": settings.run_section(axes)}
-        if not overwrite and settings.is_extension(output_dir, resolved, bases):
+        resolved = {**joint_settings(bases), "run": run_section(axes)}
+        if not overwrite and is_extension(output_dir, resolved, bases):
             separate = all(run.recipe.data.chosen_on == "separate" for run in runs)
             check_held_out(output_dir, loaded, separate)
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)

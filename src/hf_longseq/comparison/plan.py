@@ -16,15 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from hf_longseq.comparison.axes import Axes, Init, grid_points, matters, with_point
+from hf_longseq.comparison.axes import Axes, Init, Load, grid_points, matters, with_point
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.architectures import is_hf, looking_back
 from hf_longseq.training.arguments import DataSection
 from hf_longseq.training.recipe import Recipe
 
 EVALUATIONS = 10
-# (name of an architecture or variant, objective or None) -> its settings
-Load = Callable[[str, "str | None"], Recipe]
 # (recipe, "pretrain", "finetune" or "scratch") -> operations of training on one example, None if not countable
 CountFlops = Callable[[Recipe, str], "float | None"]
 # architecture, arm, fraction -> the grid point that tuning chose
