@@ -93,7 +93,7 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
 
 
 def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) -> None:
-    """Run a command in this process of several: the main one shows what it prints, the first to fail says why."""
+    """Run a command in this process of several; the main one shows what it prints."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from hf_longseq.processes import end_with_parent
     from hf_longseq.training import distributed
@@ -101,20 +101,12 @@ def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) ->
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()
     distributed.join()
-    try:
-        if distributed.is_main():
-            run(words)
-        else:
-            with open(os.devnull, "w", encoding="utf-8") as nowhere:
-                with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                    run(words)
-    except (ValueError, OSError, ImportError):
-        raise
-    except Exception:
-        # A lost connection is how the others learn of the first failure.
-        if not distributed.reports_errors():
-            sys.exit(2)
-        raise
+    if distributed.is_main():
+        run(words)
+    else:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                run(words)
 
 
 def reports_errors() -> bool:

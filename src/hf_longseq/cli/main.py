@@ -60,14 +60,12 @@ def main(argv: list[str] | None = None) -> int:
             print(words, file=sys.stderr)
         return 130
     except Exception as error:
+        if not launch.reports_errors():  # a lost connection is how the others learn of the first failure
+            return 2
         sentence = _sentence(error)
-        if sentence is None:
+        if sentence is None or os.environ.get("HF_LONGSEQ_TRACEBACK"):
             raise
-        reports = launch.reports_errors()  # asked once: the first process that asks is the one
-        if reports and os.environ.get("HF_LONGSEQ_TRACEBACK"):
-            raise
-        if reports:
-            print(f"hf-longseq: error: {sentence}", file=sys.stderr)
+        print(f"hf-longseq: error: {sentence}", file=sys.stderr)
         return 2
 
 

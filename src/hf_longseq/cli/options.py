@@ -171,6 +171,32 @@ def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     parser.phases = phases
 
 
+def add_model_options(parser: Parser, data: str) -> None:
+    """Add what `evaluate` and `predict` share: a checkpoint, and rows of a source or of a split."""
+    parser.add_argument(
+        "--model", required=True, help="folder of a finished run or of a comparison; with --data also a Hub id"
+    )
+    parser.add_argument("--data", metavar="SOURCE", help=data)
+    parser.add_argument("--input_column", metavar="NAME", help="column of the inputs [that of the run]")
+    parser.add_argument("--second_input_column", metavar="NAME", help="the other document, for pairs")
+    parser.add_argument("--split", help="train, validation or test of the run's task [test]")
+    parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
+    parser.add_argument(
+        "--arch", metavar="FILE.py:NAME", help="the file of the run's architecture, where it is your own"
+    )
+
+
+def check_model_options(options: argparse.Namespace) -> None:
+    """Raise for columns of no source, and for numbers below 1."""
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    columns = [name for name in given if name.endswith("_column")]
+    if columns and not options.data:
+        raise HfLongSeqError(f"--{columns[0]} names a column of --data: give --data too.")
+    for name in ("limit", "batch_size"):
+        if given.get(name, 1) < 1:
+            raise HfLongSeqError(f"--{name} is {given[name]}: give a number of 1 or more.")
+
+
 def describe_sections(parser: Parser) -> None:
     """Add the options of the sections of a recipe as `--help` shows them; `split_dotted` reads them."""
     from hf_longseq.training import config

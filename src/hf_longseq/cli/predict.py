@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hf_longseq.cli.options import Parser
+from hf_longseq.cli.options import Parser, add_model_options, check_model_options
 from hf_longseq.errors import HfLongSeqError
 
 ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".html")
@@ -15,39 +15,24 @@ ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".html")
 def run(argv: list[str]) -> None:
     """Parse, classify, print one JSON line per example or write them to a file."""
     parser = Parser(prog="hf-longseq predict", description="Label your own files, or examples of a run's task.")
-    parser.add_argument(
-        "--model", required=True, help="folder of a finished run or of a comparison; with --data also a Hub id"
-    )
-    parser.add_argument(
-        "--data",
-        metavar="SOURCE",
-        help="raw inputs: csv, tsv, jsonl, parquet, npy, npz, a folder or file of pictures or sounds, a Hub data set, "
+    add_model_options(
+        parser,
+        "raw inputs: csv, tsv, jsonl, parquet, npy, npz, a folder or file of pictures or sounds, a Hub data set, "
         "or - for lines of standard input",
     )
-    parser.add_argument("--input_column", metavar="NAME", help="column of the inputs [that of the run]")
-    parser.add_argument("--second_input_column", metavar="NAME", help="the other document, for pairs")
-    parser.add_argument("--split", help="train, validation or test of the run's task [test]")
     parser.add_argument("--limit", type=int, help="only the first examples")
-    parser.add_argument("--batch_size", type=int, default=32, help="examples per forward pass [32]")
     parser.add_argument(
         "--output_file",
         help=".jsonl, .csv or .parquet to write instead of printing, the rows of --data with their predictions; .html "
         "shows spans in colour",
     )
-    parser.add_argument(
-        "--arch", metavar="FILE.py:NAME", help="the file of the run's architecture, where it is your own"
-    )
     options = parser.parse(argv)
+    check_model_options(options)
     ending = Path(options.output_file).suffix.lower() if options.output_file else ".jsonl"
     if ending not in ENDINGS:
         raise HfLongSeqError(f"--output_file {options.output_file} ends in {ending!r}: use {', '.join(ENDINGS)}.")
     if options.output_file and Path(options.output_file).is_dir():
         raise HfLongSeqError(f"--output_file {options.output_file} is a folder: name a file in it.")
-    for name in ("limit", "batch_size"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise HfLongSeqError(f"--{name} is {getattr(options, name)}: give a number of 1 or more.")
-    if not options.data and (options.input_column or options.second_input_column):
-        raise HfLongSeqError("--input_column names a column of --data: give --data too.")
     if ending == ".html" and options.data:
         raise HfLongSeqError(f"--output_file {options.output_file} shows a split: use .jsonl, .csv or .parquet.")
 
