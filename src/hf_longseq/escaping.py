@@ -18,10 +18,6 @@ from markupsafe import Markup
 
 # fields of records that only name places
 LOCAL_FIELDS = ("init_from", "output_dir", "cache_dir")
-# LaTeX is full of the usual ones
-TEX_MARKS = {
-    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<", "variable_end_string": ">>",
-}  # fmt: skip
 TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "[": "{[}", "]": "{]}",
@@ -112,14 +108,12 @@ def latex(value: Any) -> str:
 
 
 def render(template: Path, **fields: Any) -> str:
-    """Fill a template; its name says for what: `card.md.jinja`, `page.html.jinja` or `table.tex.jinja`.
+    """Fill a template; its name says for what: `card.md.jinja` or `page.html.jinja`.
 
     In it, `{{ text | safe }}` is put in as it is, and everything else is escaped; for Markdown there are `{{ text |
-    code }}` and `{{ text | block("python") }}`. LaTeX has `<< >>` and `<% %>` instead. A field that the template names
-    must be given.
+    code }}` and `{{ text | block("python") }}`. A field that the template names must be given.
     """
-    kind = template.name.split(".")[-2]
-    escape: Callable[[Any], str] = {"md": markdown, "html": html, "tex": latex}[kind]
+    escape: Callable[[Any], str] = {"md": markdown, "html": html}[template.name.split(".")[-2]]
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         undefined=StrictUndefined,
@@ -128,7 +122,6 @@ def render(template: Path, **fields: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **(TEX_MARKS if kind == "tex" else {}),
     )
     environment.filters |= {"code": markdown_code, "block": markdown_block}
     return environment.get_template(template.name).render(**fields)

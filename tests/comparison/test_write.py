@@ -78,17 +78,6 @@ def test_only_reports_are_overwritten(tmp_path, figures):
     assert not (out / "figures" / "headline.png").exists() and (out / "notes.txt").read_text() == "mine"
 
 
-def test_a_list_of_earlier_files_names_no_other_file(tmp_path, figures):
-    folder, out = folder_of(tmp_path / "a", [row()]), tmp_path / "out"
-    write_report([folder], out)
-    content = json.loads((out / "report.json").read_text())
-    (out / "thesis.md").write_text("precious")
-    (out / "report.json").write_text(json.dumps({**content, "files": [*content["files"], "thesis.md", "report.old"]}))
-    (out / "report.old").write_text("")
-    write_report([folder], out)
-    assert (out / "thesis.md").read_text() == "precious" and not (out / "report.old").exists()
-
-
 def test_the_figures_are_drawn_and_the_page_stands_alone(tmp_path):
     pytest.importorskip("matplotlib")
     inits = {"scratch": 0.4, "spt-masked": 0.6, "spt-spans": 0.7}

@@ -199,27 +199,19 @@ def _latex(parts: Sequence[Section]) -> str:
 
 
 def _replace(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files, each whole or not at all; those of an earlier report that are not needed any more go away."""
+    """Write the files, each whole or not at all, in the place of an earlier report with its pictures."""
     refuse_file(folder)
-    ours = _earlier(folder)
-    for name in files:
-        if (folder / name).exists() and name not in ours:
-            raise HfLongSeqError(f"{folder / name} was not written by a report: choose another --output_dir.")
+    try:
+        ours = json.loads((folder / JSON).read_text(encoding="utf-8"))["written_by"] == WRITER
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours and (taken := [name for name in files if (folder / name).exists()]):
+        raise HfLongSeqError(f"{folder / taken[0]} was not written by a report: choose another --output_dir.")
+    for name in ("headline", "labels-*", "curves-*") if ours else ():
+        for old in folder.glob(f"figures/{name}.png"):
+            old.unlink()
     for name, content in files.items():
         write_whole(folder / name, content)
-    for name in ours - set(files):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _earlier(folder: Path) -> set[str]:
-    """Files of the report that a folder holds."""
-    try:
-        found = json.loads((folder / JSON).read_text(encoding="utf-8"))
-        names = map(str, found["files"]) if found["written_by"] == WRITER else ()
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-    # whoever wrote that list chooses no other file of the folder
-    return {name for name in names if re.fullmatch(r"(report|curves)\.[a-z]+|figures/[\w.-]+\.png", name)}
 
 
 def copy_results(source: str | os.PathLike, folder: str | os.PathLike, *, name: str | None = None) -> list[str]:
