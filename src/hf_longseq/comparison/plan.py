@@ -104,16 +104,6 @@ class Arm:
     tied_to: "Arm | None" = None
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What an arm that pretrains takes in both phases, with so many labelled examples."""
-
-    recipe: Recipe
-    pretrain_steps: int
-    finetune_steps: int
-    labels: int
-
-
 @dataclass
 class Planner:
     """Builds the runs of a plan.
@@ -223,7 +213,7 @@ class Planner:
         """Whether an arm from scratch has the model and the budget of another arm."""
         if not arm.init.pretrains or tied.partner != arm.partner or tied.tied_to is None or tied.init.tie is None:
             return False
-        one, other = (self._amount(self._spent(x, {}, fraction, seed), tied.init.tie) for x in (tied.tied_to, arm))
+        one, other = (self._amount(x, tied.init.tie, {}, fraction, seed) for x in (tied.tied_to, arm))
         return one is not None and other is not None and math.isclose(one, other, rel_tol=0.005)
 
     def _grid(self, arch: str) -> Mapping[str, tuple]:
@@ -249,49 +239,51 @@ class Planner:
         data = fraction_of(recipe.data, fraction, self.num_train_examples())
         return replace(recipe, data=_seeded(data, seed))
 
-    def _spent(self, arm: Arm, point: dict, fraction: float | None, seed: int) -> Spent:
+    def _amount(self, arm: Arm, tie: str, point: dict, fraction: float | None, seed: int) -> float | None:
+        """What an arm that pretrains takes in both phases: steps, operations, or epochs of the labels that as many
+        examples make."""
         recipe = self._at(arm.recipe, point, fraction, seed)
         inputs, labels = self.count(recipe.data)
-        return Spent(recipe, recipe.pretrain.steps(inputs), recipe.finetune.steps(labels), labels)
-
-    def _amount(self, spent: Spent, tie: str) -> float | None:
-        """The amount of a tied quantity: steps, operations, or epochs of the labels that as many examples make."""
+        steps = recipe.pretrain.steps(inputs), recipe.finetune.steps(labels)
         if tie == "steps":
-            return spent.pretrain_steps + spent.finetune_steps
-        pretrain: Any = spent.recipe.pretrain.global_batch_size  # a loaded recipe has both
-        finetune: Any = spent.recipe.finetune.global_batch_size
-        examples = spent.pretrain_steps * pretrain, spent.finetune_steps * finetune
+            return sum(steps)
+        pretrain: Any = recipe.pretrain.global_batch_size  # a loaded recipe has both
+        finetune: Any = recipe.finetune.global_batch_size
+        examples = steps[0] * pretrain, steps[1] * finetune
         if tie == "epochs":
-            return sum(examples) / spent.labels
-        first, second = self.flops(spent.recipe, "pretrain"), self.flops(spent.recipe, "finetune")
+            return sum(examples) / labels
+        first, second = self.flops(recipe, "pretrain"), self.flops(recipe, "finetune")
         return None if first is None or second is None else examples[0] * first + examples[1] * second
 
     def _steps(self, arm: Arm, arch: str, point: dict, fraction: float | None, seed: int) -> int:
         """Supervised steps of an arm at a grid point; a tied one takes as much as an arm with pretraining does."""
-        spent, tie = self._spent(arm, point, fraction, seed), arm.init.tie
+        recipe, tie = self._at(arm.recipe, point, fraction, seed), arm.init.tie
+        labels = self.count(recipe.data)[1]
         if arm.init.pretrains:
-            return spent.finetune_steps
-        scratch, scratch_steps = spent.recipe.scratch, spent.recipe.scratch.steps(spent.labels)
+            return recipe.finetune.steps(labels)
+        scratch_steps = recipe.scratch.steps(labels)
         if arm.tied_to is None or tie is None:
             return scratch_steps
-        spents = [self._spent(arm.tied_to, one, fraction, seed) for one in self._points(arch, arm.tied_to)]
-        amounts: list[Any] = [self._amount(one, tie) for one in spents]
-        cost = self.flops(spent.recipe, "scratch") if tie == "flops" else 1.0
+        points = self._points(arch, arm.tied_to)
+        amounts: list[Any] = [self._amount(arm.tied_to, tie, one, fraction, seed) for one in points]
+        cost = self.flops(recipe, "scratch") if tie == "flops" else 1.0
         if any(amount is None for amount in amounts) or cost is None:
             raise HfLongSeqError(f"{arm.label} ties operations, which cannot be counted for {arch}: tie epochs or "
                                  "steps.")  # fmt: skip
         if max(amounts) > 1.01 * min(amounts):
             raise HfLongSeqError(
                 f"{arm.label} cannot equal an arm of {arch} whose {tie} differ from grid point to grid point: leave "
-                f"the key that changes them out of the grid, or give its budgets in "
+                "the key that changes them out of the grid, or give its budgets in "
                 f"{'steps' if tie == 'steps' else 'epochs'}."
             )
-        batch: Any = scratch.global_batch_size
-        steps = round(amounts[0] / {"steps": 1.0, "epochs": batch / spents[0].labels, "flops": batch * cost}[tie])
+        batch: Any = recipe.scratch.global_batch_size
+        steps = round(amounts[0] / {"steps": 1.0, "epochs": batch / labels, "flops": batch * cost}[tie])
         if steps <= scratch_steps:
+            first = self._at(arm.tied_to.recipe, points[0], fraction, seed)
             raise HfLongSeqError(
                 f"{arm.label} would take {steps} steps of {arch}, which adds nothing to the {scratch_steps} of "
-                f"'scratch' ({spents[0].pretrain_steps} steps of pretraining): leave it out, or tie something else."
+                f"'scratch' ({first.pretrain.steps(self.count(first.data)[0])} steps of pretraining): leave it out, "
+                "or tie something else."
             )
         return steps
 
