@@ -1,7 +1,7 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
 """Your own data as a task: text, token ids, series of numbers, pictures or sounds, with classes or numbers to predict,
-for the whole or for every position (forms of such labels: `label_sequences.py`).
+for the whole or for every position (forms of such labels: `docs/spans.md`).
 
 Rows of train without a label (in a csv file an empty cell or NaN; None and NA are names) become the split
 "unlabelled", which pretraining reads; rows of validation and test are never among its inputs. Results say how many
@@ -46,7 +46,6 @@ from hf_longseq.data.own_reader import (
     content_of,
     is_absent,
     modality_of,
-    text_of,
 )
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, open_source
 from hf_longseq.data.own_splits import DROPPED, UNLABELLED, make_splits
@@ -151,11 +150,11 @@ def load(
             "keep_duplicates."
         )
     form = _form(encoded, reader, np.isin(split_of, ("train", UNLABELLED)), vocab_size)
-    options |= {"labels": [label_column, labels.problem, labels.names, outside_label, labels.sequences is not None]}
+    options |= {"labels": [label_column, labels.problem, labels.names, outside_label, labels.per_position]}
     options |= {"split": hashlib.sha256("".join(split_of).encode()).hexdigest(), "scale": form.get("normalization")}
     kept = _features(reader, inputs) | {"labels": labels.feature, "source_row": Value("int64")}
     given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
-    finished = partial(_finish, source, encoded, labels, split_of, form.get("normalization"), inputs[0], reader)
+    finished = partial(_finish, encoded, labels, split_of, form.get("normalization"), max_length)
     splits = load_converted("own-data", options, [], Features(kept), finished, cache_dir, given)
     if labels.problem is None:
         splits = splits.remove_columns("labels")
@@ -166,7 +165,7 @@ def load(
         labels=labels.names,
         problem_type=labels.problem,
         metric=labels.metric,
-        per_position=labels.sequences is not None,
+        per_position=labels.per_position,
         mask_ratio=mask_ratio or {"text": 0.15, "tokens": 0.15, "image": 0.5}.get(modality, 0.25),
         pair=len(inputs) > 1,
         license="not stated",
@@ -270,16 +269,9 @@ def _form(encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: in
 
 
 def _finish(
-    source: Source,
-    encoded: Dataset,
-    labels: Labels,
-    split_of: np.ndarray,
-    normalization: tuple | None,
-    column: str,
-    reader: Reader,
+    encoded: Dataset, labels: Labels, split_of: np.ndarray, normalization: tuple | None, max_length: int | None
 ) -> Iterator[tuple[str, Row]]:
     """Rows as they are kept: split, scaled, with their labels."""
-    texts = source.column(column) if labels.sequences and reader.modality == "text" else None
     mean, std = map(np.array, normalization or (0, 1))
     # unless told so, numpy's format rounds to float32
     exact = {} if normalization is None else {"dtype": np.float64}
@@ -292,9 +284,8 @@ def _finish(
                 row[name] = ((row[name] - mean) / std).astype(np.float32)
             length = len(row[name])
         row |= {ROW_HASH: hashes[number], "labels": labels.targets[number], "source_row": number}
-        if labels.sequences and split != UNLABELLED:
-            text, where = texts and text_of(texts[number]), source.where(number)
-            row["labels"] = labels.sequences.lay_out(number, length, where, text, cut=length == reader.max_length)
+        if labels.per_position and split != UNLABELLED:
+            row["labels"] = labels.lay_out(number, length, cut=length == max_length)
         yield split, row
 
 
@@ -327,7 +318,7 @@ def _report(
         )
     if group_column:
         parts.append(f"split by {group_column}")
-    if labels.problem == "single_label_classification" and not labels.sequences:
+    if labels.problem == "single_label_classification" and not labels.per_position:
         parts.append(_balance(source, labels, split_of))
     return ", ".join(parts)
 

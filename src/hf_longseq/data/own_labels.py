@@ -1,46 +1,72 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of own data: classes, numbers or several labels for every row; see `label_sequences.py` for positions."""
+"""Labels of own data: classes, numbers or several labels for every row, or for every position of it.
 
-from dataclasses import dataclass
-from functools import partial
+Labels of positions have the forms in which people keep them (see `docs/spans.md`). Lists may be JSON text, as in csv
+files. Positions of text are characters (or bytes, if there are as many labels as bytes). A label None or NaN is not
+scored. They are kept as runs until they are laid out over the input.
+"""
+
+import contextlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, List, Value
+from datasets import ClassLabel, Column, List, Value
 
-from hf_longseq.data.label_sequences import COLUMNS, LabelSequences, are_given, over_words, unknown_class
+from hf_longseq.data.cache import sequence_feature
 from hf_longseq.data.own_reader import Reader, is_absent, text_of, words_in
 from hf_longseq.data.own_sources import Source
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
 SINGLE, MULTI, REGRESSION = PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
+# Columns that hold a label for every position.
+COLUMNS = ("spans", "tags", "ner_tags", "label_sequence")
 LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
+IGNORE = -100
+OUTSIDE = "O"
+REST = -1  # in the place of a count: as far as the input goes
+RUN = re.compile(r"(\S+)\*(\d+)")
 
 
 @dataclass
 class Labels:
-    """The labels of all rows.
+    """The labels of all rows of a source.
 
     Attributes:
         problem: As `TaskSpec.problem_type`; None where the data have no label column.
         names: The classes; none for numbers.
         missing: Which rows have no label, (rows,).
         targets: Class or number of every row, (rows,), or 0 and 1 for every class, (rows, classes); 0 where missing.
-        sequences: Labels of every position, in place of targets.
+        runs: In place of targets, where every position has a label: for each labelled row the labels of its runs,
+            class ids (runs,) or numbers (runs, targets), and their lengths.
+        texts: The inputs, where their positions are those of text.
     """
 
+    source: Source
     problem: str | None
     names: tuple[str, ...]
     missing: np.ndarray
     targets: np.ndarray
-    sequences: LabelSequences | None = None
+    runs: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    texts: Column | None = None
+
+    @property
+    def per_position(self) -> bool:
+        """Whether every position has a label."""
+        return bool(self.runs)
 
     @property
     def feature(self) -> Any:
         """Type of the column `labels`."""
-        if self.sequences:
-            return self.sequences.feature
+        if self.per_position:
+            labels, _ = next(iter(self.runs.values()))
+            dtype = "int16" if self.problem == SINGLE else "float32"
+            return sequence_feature(dtype, labels.shape[1] if labels.ndim == 2 else 1)
         if self.problem == MULTI:
             return List(Value("float32"))
         return ClassLabel(names=list(self.names)) if self.names else Value("float32")
@@ -48,8 +74,51 @@ class Labels:
     @property
     def metric(self) -> str:
         """The metric of the task."""
-        named = {SINGLE: "token_f1" if self.sequences else "accuracy", MULTI: "f1", REGRESSION: "rmse"}
+        named = {SINGLE: "token_f1" if self.per_position else "accuracy", MULTI: "f1", REGRESSION: "rmse"}
         return named.get(self.problem, "loss")
+
+    def lay_out(self, row: int, length: int, cut: bool) -> np.ndarray:
+        """Labels (L,), or (L, targets), of an input of `length` positions, as the model reads it.
+
+        What it reads of a text are its bytes and a closing token, which has no label; `cut` inputs may have been
+        longer.
+        """
+        where, text = self.source.where(row), None if self.texts is None else text_of(self.texts[row])
+        labels, counts = self.runs[row]
+        counts = counts.copy()
+        if counts[-1] == REST:
+            size, end = length if text is None else len(text), counts[:-1].sum()
+            if end > size and (text is not None or not cut):
+                kind = "positions" if text is None else "characters"
+                raise HfLongSeqError(
+                    f"{where} has the span {end - counts[-2]} to {end}, outside the {size} {kind}: spans count "
+                    "from 0, and the end is the first position behind."
+                )
+            counts[-1] = max(size - end, 0)
+        laid = np.repeat(labels, counts, axis=0)
+        if text is not None:
+            laid = self._over_bytes(laid, where, text)[: length - 1]
+            closing = np.full((length - len(laid), *laid.shape[1:]), IGNORE, laid.dtype)
+            laid = np.concatenate([laid, closing])
+        elif len(laid) != length and not (cut and len(laid) > length):
+            raise HfLongSeqError(f"{where} has {len(laid)} labels for {length} positions: give one for each.")
+        laid = laid[:length]
+        return laid[:, 0] if laid.ndim == 2 and laid.shape[1] == 1 else laid
+
+    def _over_bytes(self, laid: np.ndarray, where: str, text: str) -> np.ndarray:
+        """Labels of characters, each repeated for its bytes; of bytes as they are."""
+        sizes = np.array([len(letter.encode()) for letter in text], np.int64)
+        if len(laid) != len(text):
+            if len(laid) == sizes.sum():
+                return laid
+            raise HfLongSeqError(f"{where} has {len(laid)} labels for {len(text)} characters: give one for each.")
+        spread = np.repeat(laid, sizes, axis=0)
+        later = np.ones(len(spread), bool)
+        later[np.cumsum(sizes) - sizes] = False
+        for begin, name in enumerate(self.names):
+            if name[:2] == "B-" and f"I-{name[2:]}" in self.names:  # which goes on with the other class
+                spread[later & (spread == begin)] = self.names.index(f"I-{name[2:]}")
+        return spread
 
 
 def read_labels(
@@ -75,7 +144,7 @@ def read_labels(
         raise HfLongSeqError(f"problem_type is {problem!r}: use one of {', '.join(PROBLEMS)}.")
     none = np.zeros(len(source), np.float32)
     if column is None:
-        return Labels(None, (), none.astype(bool), none)
+        return Labels(source, None, (), none.astype(bool), none)
     cells, class_names = source.labels(column), source.classes(column)
     missing = np.array([is_absent(cell) for cell in cells], bool)
     if empty is None:
@@ -92,25 +161,39 @@ def read_labels(
             f"No row of {source.name} has a label in column {column!r}: fill in some, or leave it out to pretrain."
         )
     found = {row: cells[row] for row in labelled}
-    raw = source.column(inputs[0])
+    raw, first = source.column(inputs[0]), labelled[0]
     if per_position is None:
-        lengths = partial(_lengths, raw[labelled[0]], source.where(labelled[0]), reader)
-        per_position = are_given(column, cells[labelled[0]], lengths)
-    if per_position:
-        if len(inputs) > 1:
-            raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
-        texts = None
-        if reader.modality == "text":
-            texts = {row: raw[row] for row in labelled}
-            if words_in(texts[labelled[0]]):
-                found = over_words(texts, found, class_names, source.where)
-            texts = {row: text_of(text) for row, text in texts.items()}
-        sequences = LabelSequences.read(found, source.where, texts, problem, class_names, outside, names)
-        return Labels(sequences.problem_type, sequences.names, missing, none, sequences)
-    problem, known, targets = _of_rows(source, found, problem, class_names, names)
-    every = np.zeros((len(source), *targets.shape[1:]), targets.dtype)
-    every[labelled] = targets
-    return Labels(problem, known, missing, every)
+        per_position = _are_of_positions(column, cells[first], raw[first], source.where(first), reader)
+    if not per_position:
+        problem, known, targets = _of_rows(source, found, problem, class_names, names)
+        every = np.zeros((len(source), *targets.shape[1:]), targets.dtype)
+        every[labelled] = targets
+        return Labels(source, problem, known, missing, every)
+    if len(inputs) > 1:
+        raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
+    texts = raw if reader.modality == "text" else None
+    if texts is not None and words_in(texts[first]):
+        found = _over_words(source, texts, found, class_names)
+    split = {row: _runs(cell, source.where(row), texts and text_of(texts[row])) for row, cell in found.items()}
+    problem, known, runs = _of_positions(source, split, problem, class_names, outside, names)
+    return Labels(source, problem, known, missing, none, runs, texts)
+
+
+def _are_of_positions(column: str, cell: Any, raw: Any, where: str, reader: Reader) -> bool:
+    """Whether a column holds labels of positions, by its name or its first cell: spans, runs, or a list as long as the
+    first input `raw`, in characters or bytes where that is text."""
+    if isinstance(cell, str):
+        return column in COLUMNS or cell.lstrip().startswith("[") or all(map(RUN.fullmatch, cell.split() or ["-"]))
+    if not isinstance(cell, list):
+        return False
+    listed = column in COLUMNS or (len(cell) > 0 and isinstance(cell[0], dict | list))
+    if listed or len(cell) < 2:
+        return listed
+    if words_in(raw):
+        return len(cell) == len(raw)
+    if reader.modality == "text":
+        return isinstance(raw, str) and len(cell) in (len(raw), len(raw.encode()))
+    return len(cell) == len(reader.read(raw, where, cut=False))
 
 
 def _of_rows(
@@ -132,15 +215,15 @@ def _of_rows(
     fraction = next((row for row, cell in lists.items() if any(isinstance(label, float) for label in cell)), None)
     problem = problem or (SINGLE if fraction is None else REGRESSION)
     if problem == REGRESSION:
-        return problem, (), _numbers(source, lists)
+        return problem, (), _numbers_of_rows(source, lists)
     if fraction is not None and names:
-        raise unknown_class(str(lists[fraction][0]), source.where(fraction), names)
+        raise _unknown_class(str(lists[fraction][0]), source.where(fraction), names)
     if fraction is not None:
         raise HfLongSeqError(
             f"{source.where(fraction)} has label {lists[fraction][0]}, which is not a class: leave problem_type out, "
             "or set problem_type='regression', to predict numbers."
         )
-    return problem, *_classes(source, lists, problem, class_names, names)
+    return problem, *_classes_of_rows(source, lists, problem, class_names, names)
 
 
 def _whole(label: Any) -> Any:
@@ -148,16 +231,7 @@ def _whole(label: Any) -> Any:
     return int(label) if isinstance(label, float) and label.is_integer() and abs(label) < 2**53 else label
 
 
-def _lengths(raw: Any, where: str, reader: Reader) -> set[int]:
-    """Positions of an input, as labels for them may be counted."""
-    if words_in(raw):
-        return {len(raw)}
-    if reader.modality == "text":
-        return {len(raw), len(raw.encode())} if isinstance(raw, str) else set()
-    return {len(reader.read(raw, where, cut=False))}
-
-
-def _numbers(source: Source, found: dict[int, list]) -> np.ndarray:
+def _numbers_of_rows(source: Source, found: dict[int, list]) -> np.ndarray:
     """Numbers to predict, (rows,) float32."""
     numbers = np.zeros(len(found), np.float32)
     for index, (row, cell) in enumerate(found.items()):
@@ -168,7 +242,7 @@ def _numbers(source: Source, found: dict[int, list]) -> np.ndarray:
     return numbers
 
 
-def _classes(
+def _classes_of_rows(
     source: Source, found: dict[int, list], problem: str, class_names: list[str] | None, names: list[str] | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the classes, and the class of every row, (rows,), or 0 and 1 for each class, (rows, classes)."""
@@ -194,7 +268,7 @@ def _classes(
         called = [class_names[label] if class_names else str(label) for label in cell]
         for name in called:
             if name not in place:
-                raise unknown_class(name, source.where(row), names)
+                raise _unknown_class(name, source.where(row), names)
         ids.append([place[name] for name in called])
     if problem == SINGLE:
         return tuple(names), np.array(ids, np.int64)[:, 0]
@@ -202,3 +276,177 @@ def _classes(
     for target, some in zip(targets, ids, strict=True):
         target[some] = 1
     return tuple(names), targets
+
+
+def _unknown_class(name: str, where: str, names: Sequence[str]) -> HfLongSeqError:
+    """The error of a label that is none of a model's classes."""
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    known = f"has class {name!r}{did_you_mean(name, names)}, and the model knows {listed}"
+    return HfLongSeqError(f"{where} {known}: correct it, or empty the cell.")
+
+
+def _of_positions(
+    source: Source,
+    found: dict[int, tuple[list, list[int]]],
+    problem: str | None,
+    class_names: list[str] | None,
+    outside: str | None,
+    names: list[str] | None,
+) -> tuple[str, tuple[str, ...], dict[int, tuple[np.ndarray, np.ndarray]]]:
+    """Problem, names of the classes or targets, and runs of the labelled rows, from labels and lengths of their runs.
+
+    The class `outside` is outside of every span, and is then called "O".
+    """
+    several = any(np.ndim(label) for labels, _ in found.values() for label in labels)
+    problem = problem or (MULTI if several else SINGLE)
+    read: dict[int, Any] = {}
+    if problem == SINGLE:
+        every = {
+            row: [_named(label, class_names, source.where(row)) for label in labels]
+            for row, (labels, _) in found.items()
+        }
+        known = tuple(names or _class_names(every, class_names, outside))
+        ids: dict[str | None, int] = {name: index for index, name in enumerate(known)} | {None: IGNORE}
+        if outside is not None:
+            ids[outside] = ids[OUTSIDE]
+        for row, labels in every.items():
+            for label in labels:
+                if label not in ids:
+                    raise _unknown_class(label, source.where(row), known)
+            read[row] = [ids[label] for label in labels]
+    else:
+        for row, (labels, _) in found.items():
+            read[row] = _numbers_of_positions(labels, source.where(row))
+            width = next(iter(read.values())).shape[1]
+            if read[row].shape[1] != width:
+                raise HfLongSeqError(
+                    f"{source.where(row)} has {read[row].shape[1]} numbers per position, earlier rows {width}: make "
+                    "them equal."
+                )
+        known = tuple(map(str, range(width))) if problem == MULTI else ()
+    return problem, known, {row: (np.array(labels), np.array(found[row][1])) for row, labels in read.items()}
+
+
+def _over_words(
+    source: Source, words: Column, tags: dict[int, Any], class_names: list[str] | None
+) -> dict[int, list[str | None]]:
+    """A label for every character of words that are joined by blanks, from a tag per word, by row.
+
+    A blank within a span ("I-person" follows) belongs to it; any other is outside, or not scored where no class is.
+    """
+    named = {row: [_named(tag, class_names, source.where(row)) for tag in cell] for row, cell in tags.items()}
+    known = set(class_names or ()) | {tag for cell in named.values() for tag in cell}
+    spread: dict[int, list[str | None]] = {}
+    for row, cell in named.items():
+        joined = words[row]
+        if len(cell) != len(joined):
+            raise HfLongSeqError(
+                f"{source.where(row)} has {len(cell)} tags for {len(joined)} words: give one for each."
+            )
+        spread[row] = []
+        for number, (word, tag) in enumerate(zip(joined, cell, strict=True)):
+            inside = f"I-{tag[2:]}" if tag and tag[:2] == "B-" and f"I-{tag[2:]}" in known else tag
+            if number:
+                within = tag is not None and tag[:2] == "I-"
+                spread[row].append(tag if within else OUTSIDE if OUTSIDE in known else None)
+            spread[row] += [tag, *[inside] * (len(word) - 1)] if word else []
+    return spread
+
+
+def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
+    """Labels and lengths of the runs in a cell."""
+    if isinstance(cell, str):
+        cell = _parts(cell, where, text)
+    elif not isinstance(cell, list):
+        raise HfLongSeqError(f"{where} has the label {cell}: give one label for every position, runs, or spans.")
+    if all(isinstance(part, dict) for part in cell):  # an empty list has no span at all
+        return _from_spans(cell, where)
+    if all(isinstance(part, list) and len(part) == 2 and isinstance(part[0], str) for part in cell):
+        return [label for label, _ in cell], [_positions(count, where) for _, count in cell]
+    return cell, [1] * len(cell)
+
+
+def _parts(cell: str, where: str, text: str | None) -> list:
+    """A cell that is text as the list it stands for."""
+    if cell.lstrip().startswith("["):
+        with explained(f"{where} has labels that are not JSON", json.JSONDecodeError, remedy="repair them"):
+            return json.loads(cell)
+    runs = [RUN.fullmatch(part) for part in cell.split()]
+    if runs and all(runs):
+        return [[run[1], int(run[2])] for run in runs]
+    if text is not None and len(cell) == len(text):
+        return list(cell)
+    parts = cell.replace(",", " ").split()
+    return parts if len(parts) > 1 else list(cell)
+
+
+def _from_spans(spans: list[dict], where: str) -> tuple[list, list[int]]:
+    """Runs from spans, with "O" between them."""
+    labels, counts, place = [], [], 0
+    for span in sorted(spans, key=lambda span: _positions(span.get("start", 0), where)):
+        absent = next((name for name in ("start", "end", "label") if name not in span), None)
+        if absent is not None:
+            raise HfLongSeqError(f"{where} has a span without {absent!r}: give its start, end and label.")
+        start, end, label = _positions(span["start"], where), _positions(span["end"], where), span["label"]
+        if not place <= start < end:
+            raise HfLongSeqError(
+                f"{where} has the span {start} to {end} after {place}: spans hold a position and do not overlap."
+            )
+        labels += [OUTSIDE, None if label is None or label != label else str(label)]
+        counts += [start - place, end - start]
+        place = end
+    return [*labels, OUTSIDE], [*counts, REST]
+
+
+def _positions(value: Any, where: str) -> int:
+    """A number of positions; a time in seconds is none."""
+    with contextlib.suppress(TypeError, ValueError):
+        if float(value) >= 0 and float(value) % 1 == 0:
+            return int(float(value))
+    raise HfLongSeqError(f"{where} has {value!r} for a number of positions: give whole numbers, counted from 0.")
+
+
+def _numbers_of_positions(labels: list, where: str) -> np.ndarray:
+    """Numbers (runs, targets) float32; what is missing is not scored."""
+    with explained(
+        f"{where} has a label that is not a number", TypeError, ValueError, remedy="leave out problem_type"
+    ):
+        numbers = np.array([np.nan if label is None else label for label in labels], np.float32)
+    numbers = numbers.reshape(len(labels), -1)
+    # a true -100 would be taken for a label that is not scored
+    numbers[numbers == IGNORE] = np.nextafter(np.float32(IGNORE), np.float32(0))
+    return np.where(np.isnan(numbers), np.float32(IGNORE), numbers)
+
+
+def _named(label: Any, class_names: list[str] | None, where: str) -> str | None:
+    """Name of a class; None where nothing is scored."""
+    if label is None or isinstance(label, str):
+        return label
+    with explained(f"{where} has labels that are not classes", TypeError, ValueError):
+        number = float(label)
+    if math.isnan(number) or number == IGNORE:
+        return None
+    if number % 1:
+        raise HfLongSeqError(f"{where} has label {label}, which is not a class: set problem_type='regression'.")
+    if class_names is not None and 0 <= number < len(class_names):
+        return class_names[int(number)]
+    return str(int(number))
+
+
+def _class_names(found: dict[int, list], class_names: list[str] | None, outside: str | None) -> tuple[str, ...]:
+    """All classes, "O" first, of the labels of every row."""
+    names = set(class_names or ()).union(*found.values()) - {None}
+    if outside is not None:
+        if outside not in names:
+            raise HfLongSeqError(
+                f"outside_label is {outside!r}{did_you_mean(outside, names)}: classes are {', '.join(sorted(names))}."
+            )
+        names = (names - {outside}) | {OUTSIDE}
+    if len(names) < 2:
+        raise HfLongSeqError(
+            f"Every position has label {''.join(names)}: a classification needs at least two classes."
+        )
+    if class_names is not None and outside is None:
+        return tuple(class_names)
+    numbers = all(name.lstrip("-").isdecimal() for name in names)
+    return tuple(sorted(names, key=lambda name: (name != OUTSIDE, int(name) if numbers else 0, name)))

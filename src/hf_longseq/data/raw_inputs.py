@@ -228,14 +228,12 @@ class LabelledInputs:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
-        row, sequences = self.rows[index], self.labels.sequences
+        row = self.rows[index]
         encoded = self.inputs[row]
-        if sequences is None:
+        if not self.labels.per_position:
             return encoded | {"labels": self.labels.targets[row]}
         length = len(next(iter(encoded.values())))
-        text = text_of(self.inputs.raw(row)[0]) if self.inputs.reads_text else None
-        where, cut = self.inputs.source.where(row), self.inputs.encoder.has_cut
-        return encoded | {"labels": sequences.lay_out(row, length, where, text, cut=cut)}
+        return encoded | {"labels": self.labels.lay_out(row, length, cut=self.inputs.encoder.has_cut)}
 
     def hashes(self) -> np.ndarray:
         """Hashes of the rows as data of a user's own have them, (N,) int64."""
