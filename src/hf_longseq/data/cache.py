@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import shutil
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +20,6 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from datasets import Array2D, Dataset, DatasetDict, Features, List, Value
 from datasets.arrow_writer import ArrowWriter
@@ -73,42 +71,31 @@ def load_converted(
 
 
 def _convert(folder: Path, features: Features, rows: Iterator, splits: Sequence[str], name: str) -> None:
-    """Write the rows into a folder, which takes its name when it is whole."""
+    """Write the rows into a folder, a file for every split; it takes its name when it is whole."""
     fresh = folder.with_suffix(".incomplete")
     shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
     fresh.mkdir()
+    inputs = Features({column: kind for column, kind in features.items() if column != "labels"})
+    writers: dict[str, ArrowWriter] = {}
     try:
-        missing = set(splits) - _write(fresh, features, rows)
+        with ExitStack() as stack:
+            for split, row in rows:
+                columns = inputs if split == "unlabelled" else features
+                if split not in writers:
+                    writer = ArrowWriter(features=columns, path=str(fresh / f"{split}.arrow"), writer_batch_size=CHUNK)
+                    writers[split] = stack.enter_context(writer)
+                if isinstance(row, pa.Table):
+                    writers[split].write_table(row)
+                else:
+                    writers[split].write({column: row[column] for column in columns})
+            for writer in writers.values():
+                writer.finalize()
+        missing = set(splits) - set(writers)
         if missing:
             raise HfLongSeqError(f"The source of {name} has no {min(missing)} examples: is it complete?")
         fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _write(folder: Path, features: Features, rows: Iterator[tuple[str, Row | pa.Table]]) -> set[str]:
-    """Write a file for every split that the rows name, and return these splits."""
-    inputs = Features({column: kind for column, kind in features.items() if column != "labels"})
-    writers: dict[str, ArrowWriter] = {}
-    waiting: dict[str, list[Row]] = defaultdict(list)
-    with ExitStack() as stack:
-
-        def write(split: str, some: list[Row] | pa.Table) -> None:
-            kept = inputs if split == "unlabelled" else features
-            if split not in writers:
-                writers[split] = stack.enter_context(ArrowWriter(features=kept, path=str(folder / f"{split}.arrow")))
-            writers[split].write_table(some if isinstance(some, pa.Table) else as_table(some, kept))
-
-        for split, row in rows:
-            if isinstance(row, pa.Table):
-                write(split, row)
-                continue
-            waiting[split].append(row)
-            if len(waiting[split]) == CHUNK:
-                write(split, waiting.pop(split))
-        for split, some in waiting.items():
-            write(split, some)
-    return set(writers)
 
 
 def load_generated(
@@ -184,31 +171,9 @@ def _generate(
             bar.update()
 
 
-def as_table(rows: list[Row], features: Features) -> pa.Table:
-    """A table of the columns that `features` names."""
-    columns = {}
-    for name, kind in features.items():
-        columns[name] = [row[name] for row in rows]
-        if isinstance(kind, List | Array2D):
-            columns[name] = sequence_array(columns[name], getattr(kind, "feature", kind).dtype)
-    return pa.table(columns, schema=features.arrow_schema)
-
-
 def sequence_feature(dtype: str, num_channels: int = 1) -> List | Array2D:
     """Column type of sequences: a list for one channel, else an array (length, channels).
 
     A list of lists would say the same, but takes a hundred times longer to read.
     """
     return List(Value(dtype)) if num_channels == 1 else Array2D((None, num_channels), dtype)
-
-
-def sequence_array(rows: list[np.ndarray], dtype: str) -> pa.Array:
-    """Column from sequences of any lengths: (L,) each, or (L, C) each."""
-    offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int32)
-    flat = np.concatenate(rows)
-    values = pa.array(flat.reshape(-1), Value(dtype).pa_type)
-    if flat.ndim == 1:
-        return pa.ListArray.from_arrays(pa.array(offsets), values)
-    starts = np.arange(len(flat) + 1, dtype=np.int32) * flat.shape[1]
-    storage = pa.ListArray.from_arrays(pa.array(offsets), pa.ListArray.from_arrays(pa.array(starts), values))
-    return pa.ExtensionArray.from_storage(Array2D((None, flat.shape[1]), dtype)(), storage)

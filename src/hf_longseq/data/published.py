@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from datasets import Audio, ClassLabel, DatasetDict, Features, Image, List, Value
+from datasets.arrow_writer import TypedSequence
 from datasets.table import array_cast
 from huggingface_hub import constants
 from huggingface_hub.dataclasses import validate_typed_dict
 from huggingface_hub.errors import StrictDataclassError
 from scipy.io import wavfile
 
-from hf_longseq.data.cache import load_converted, sequence_array
+from hf_longseq.data.cache import load_converted
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
 from hf_longseq.data.row_hashes import BATCH, INPUTS, add_to, content_hash
@@ -87,7 +88,7 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
     for name, kind in features.items():
         if name in INPUTS and media:
             rows = [_decode(file["bytes"], spec, media) for file in batch[media].to_pylist()]
-            columns[name] = sequence_array(rows, getattr(kind, "feature", kind).dtype)
+            columns[name] = pa.array(TypedSequence(rows, type=kind))
         else:
             columns[name] = array_cast(batch[name], types.field(name).type)
     return pa.table(columns, schema=types)
