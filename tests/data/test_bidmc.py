@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import train_test_split
 from stand_ins import PATIENTS, TS_HEADER, WINDOW, WINDOWS, cut_windows, write_bidmc
 
 from hf_longseq.data.bidmc import recordings
@@ -40,10 +41,9 @@ def test_the_published_split_is_scikit_learns_and_says_that_it_leaks(folder):
     splits, spec = load(folder, split="published")
     assert {name: len(split) for name, split in splits.items()} == {"train": 56, "validation": 12, "test": 12}
     assert "in train and test" in spec.note
-    selection = pytest.importorskip("sklearn.model_selection")
     targets = np.concatenate([load(folder, split="original")[0][name][:]["labels"] for name in splits])
-    train, rest = selection.train_test_split(targets, test_size=0.3, random_state=0)
-    validation, test = selection.train_test_split(rest, test_size=0.5, random_state=1)
+    train, rest = train_test_split(targets, test_size=0.3, random_state=0)
+    validation, test = train_test_split(rest, test_size=0.5, random_state=1)
     for name, expected in (("train", train), ("validation", validation), ("test", test)):
         assert splits[name][:]["labels"].tolist() == expected.tolist()
 

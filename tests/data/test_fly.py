@@ -30,10 +30,10 @@ def test_exons_and_introns_stand_where_the_regions_are_in_the_chromosome(folder)
 
 def test_a_window_is_read_along_its_strand(folder):
     letters = read_sequence(folder / "chr2R.fa")
-    labels, _ = read_genes(folder / "genes.gb", letters)
+    labels, stretches = read_genes(folder / "genes.gb", letters)
     codes = np.array(["ACGT".index(chr(letter)) for letter in letters & 0xDF])
     strands, place = set(), 3000
-    for ids_L, labels_L in labelled_windows(folder / "chr2R.fa", folder / "genes.gb", "fly-exons", "train", 300):
+    for ids_L, labels_L in labelled_windows(letters, labels, stretches, "train", 300):
         here = slice(place, place + 300)
         forward = (ids_L - BASE_ID == codes[here]).all()
         strands.add(bool(forward))

@@ -15,6 +15,7 @@ import numpy as np
 from datasets import DatasetDict, Features, Value
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from sklearn.model_selection import train_test_split
 
 from hf_longseq.data.cache import Row, load_converted, sequence_feature
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
@@ -114,12 +115,8 @@ def _split(windows: list[np.ndarray], split: str, in_train_file: int) -> dict[st
     if split == "original":
         parts = np.split(np.arange(count), [in_train_file - in_train_file // 7, in_train_file])
     elif split == "published":
-        # What scikit-learn's train_test_split does with random_state 0, then 1.
-        order = np.random.RandomState(0).permutation(count)
-        held_out, train = np.split(order, [-(-3 * count // 10)])
-        again = np.random.RandomState(1).permutation(len(held_out))
-        test, validation = np.split(held_out[again], [-(-len(held_out) // 2)])
-        parts = [train, validation, test]
+        train, held_out = train_test_split(np.arange(count), test_size=0.3, random_state=0)
+        parts = [train, *train_test_split(held_out, test_size=0.5, random_state=1)]
     else:
         groups = recordings(windows)
         names = np.random.RandomState(0).permutation(groups.max() + 1)

@@ -16,7 +16,6 @@ Training has the first 60 % of the annotated stretch (or of the chromosome), val
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -54,12 +53,14 @@ def load(
     files = [find_file(folder, name, command) for name in (SEQUENCE, GENES)]
 
     def rows() -> Iterator[tuple[str, Row]]:
+        letters = read_sequence(files[0])
+        labels, stretches = (letters >= ord("a")).astype(np.int16), [(0, len(letters))]
+        if task == "fly-exons":
+            labels, stretches = read_genes(files[1], letters)
         for split in SPLITS:
-            for ids_L, labels_L in labelled_windows(*files, task, split, length):
+            for ids_L, labels_L in labelled_windows(letters, labels, stretches, split, length):
                 yield split, {"input_ids": ids_L, "labels": labels_L}
         if task == "fly-exons":
-            letters = read_sequence(files[0])
-            _, stretches = read_genes(files[1], letters)
             _, train_end = genomes.part(stretches[0][0], stretches[-1][1], "train")
             codes, free = genomes.CODES[letters], [(0, train_end), (stretches[-1][1], len(letters))]
             for window in genomes.cut(free, length, SHORTEST, seed=len(SPLITS)):
@@ -88,23 +89,16 @@ def task_spec(task: str = "fly-exons", length: int = 1024) -> TaskSpec:
 
 
 def labelled_windows(
-    sequence: Path, genes: Path, task: str, split: str, length: int
+    letters: np.ndarray, labels: np.ndarray, stretches: list[tuple[int, int]], split: str, length: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Token ids and labels of a split's windows, (L,) each with L at most `length`."""
-    letters = read_sequence(sequence)
-    if task == "fly-exons":
-        labels, stretches = read_genes(genes, letters)
-        low, high = genomes.part(stretches[0][0], stretches[-1][1], split)
-        stretches = [(max(first, low), min(end, high)) for first, end in stretches if first < high and end > low]
-    else:
-        labels = (letters >= ord("a")).astype(np.int16)
-        stretches = [genomes.part(0, len(letters), split)]
+    low, high = genomes.part(stretches[0][0], stretches[-1][1], split)
+    parts = [(max(first, low), min(end, high)) for first, end in stretches if first < high and end > low]
     codes = genomes.CODES[letters]
-    for first, end, strand in genomes.cut(stretches, length, SHORTEST, seed=SPLITS.index(split)):
+    for first, end, strand in genomes.cut(parts, length, SHORTEST, seed=SPLITS.index(split)):
         yield genomes.read_along(codes, first, end, strand), labels[first:end][::strand]
 
 
-@cache
 def read_sequence(path: Path) -> np.ndarray:
     """Letters of a FASTA file with one record, (bases,) uint8, as they are: repeats in lower case."""
     content = path.read_bytes()

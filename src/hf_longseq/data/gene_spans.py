@@ -88,13 +88,9 @@ def windows(genome: Genome, split: str, length: int) -> Iterator[tuple[np.ndarra
         yield genomes.read_along(genome.codes, first, end, strand), labels_L
 
 
-def strand_cover(genome: Genome) -> tuple[np.ndarray, np.ndarray]:
-    """Which bases lie in a gene of the forward strand, and which in one of the backward strand: (bases,) bool each."""
-    covers = []
-    for strand in (1, -1):
-        genes = genome.genes[genome.genes[:, 2] == strand]
-        steps = np.zeros(len(genome.codes) + 1, np.int64)
-        np.add.at(steps, genes[:, 0], 1)
-        np.add.at(steps, genes[:, 1], -1)
-        covers.append(np.cumsum(steps[:-1]) > 0)
-    return covers[0], covers[1]
+def strand_cover(genome: Genome) -> np.ndarray:
+    """Which bases lie in a gene of the forward strand, and which in one of the backward strand: (2, bases) bool."""
+    covers = np.zeros((2, len(genome.codes)), bool)
+    for first, end, strand in genome.genes.tolist():
+        covers[int(strand < 0), first:end] = True
+    return covers
