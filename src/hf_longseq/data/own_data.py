@@ -133,7 +133,7 @@ def load(
     groups = list(source.column(group_column)) if group_column else None
     for row in [row for row, group in enumerate(groups or ()) if is_absent(group)][:1]:
         raise HfLongSeqError(f"{source.where(row)} has no {group_column}, so it belongs to no group: remove the row.")
-    encoded, options = _encode(source, inputs, reader, cache_dir)
+    encoded = _encode(source, inputs, reader, cache_dir)
     shares = {"test": test_fraction, "validation": validation_fraction}
     split_of, duplicates = _make_splits(source, row_hashes(encoded), groups, labels.missing, shares, seed)
     if not keep_duplicates:
@@ -144,8 +144,12 @@ def load(
             "keep_duplicates."
         )
     form = _form(encoded, reader, np.isin(split_of, ("train", UNLABELLED)), vocab_size)
-    options |= {"labels": [label_column, labels.problem, labels.names, outside_label, labels.per_position]}
-    options |= {"split": hashlib.sha256("".join(split_of).encode()).hexdigest(), "scale": form.get("normalization")}
+    options = {
+        "rows": Path(encoded.cache_files[0]["filename"]).parent.name,
+        "labels": [label_column, labels.problem, labels.names, outside_label, labels.per_position],
+        "split": hashlib.sha256("".join(split_of).encode()).hexdigest(),
+        "scale": form.get("normalization"),
+    }
     kept = _features(reader, inputs) | {"labels": labels.feature, "source_row": Value("int64")}
     given = (*SPLITS, UNLABELLED) if UNLABELLED in split_of else SPLITS
     finished = partial(_finish, encoded, labels, split_of, form.get("normalization"), max_length)
@@ -185,9 +189,9 @@ def _features(reader: Reader, inputs: list[str], dtype: str | None = None) -> di
     return {**dict.fromkeys((name, f"{name}_2")[: len(inputs)], kind), ROW_HASH: Value("int64")}
 
 
-def _encode(source: Source, inputs: list[str], reader: Reader, cache_dir: str | None) -> tuple[Dataset, dict]:
+def _encode(source: Source, inputs: list[str], reader: Reader, cache_dir: str | None) -> Dataset:
     """Every row's inputs as arrays, read and checked once: columns of inputs, `row_hash`, and `measures`, the numbers
-    that the description needs; and what the result depends on."""
+    that the description needs."""
     columns = [source.column(name) for name in inputs]
     first = columns[0][0]
     reader.read(first, _where(source.where(0), inputs[0], first))  # its shape and rate are those of all
@@ -204,30 +208,17 @@ def _encode(source: Source, inputs: list[str], reader: Reader, cache_dir: str | 
             row = dict(zip(features, kept, strict=False))
             yield "rows", row | {ROW_HASH: hash_of(contents), "measures": _measures(arrays, reader.modality)}
 
-    stamps = [_stamp(cell) for column in columns for cell in column] if reader.modality in ("image", "audio") else []
-    options = {
-        "version": 7,
-        "rows": source.fingerprints,
-        "files": hashlib.sha256(repr(stamps).encode()).hexdigest(),
-        "reader": repr(reader),
-        "inputs": inputs,
-    }
-    return load_converted("own-data", options, [], features, encoded, cache_dir, ("rows",))["rows"], options
+    cells = (cell for column in columns for cell in column) if reader.modality in ("image", "audio") else ()
+    names = (cell if isinstance(cell, str) else (cell or {}).get("path") for cell in cells)
+    files = [Path(name) for name in names if name and os.path.isfile(name)]
+    options = {"version": 7, "rows": source.fingerprints, "reader": repr(reader), "inputs": inputs}
+    return load_converted("own-data", options, files, features, encoded, cache_dir, ("rows",))["rows"]
 
 
 def _where(where: str, name: str, value: Any) -> str:
     """What messages call an input: a picture or sound by its file, anything else by row and column."""
     is_file = isinstance(value, str) and len(value) < 1000 and value.lower().endswith(IMAGE_ENDINGS + AUDIO_ENDINGS)
     return f"{value} ({where.rstrip(',')})" if is_file else f"{where} column {name!r},"
-
-
-def _stamp(cell: str | dict[str, Any] | None) -> tuple:
-    """Name, size and time of the file that a cell names."""
-    name = cell if isinstance(cell, str) else (cell or {}).get("path")
-    if not name or not os.path.isfile(name):  # its content stands in the table, or reading it will say so
-        return ()
-    found = os.stat(name)
-    return name, found.st_size, found.st_mtime_ns
 
 
 def _measures(arrays: list[np.ndarray], modality: str) -> list[float]:

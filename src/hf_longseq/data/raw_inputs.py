@@ -188,9 +188,7 @@ class RawInputs:
         """The first rows as the source has them, less lists of numbers, pictures and sounds."""
         found: list[dict[str, Any]] = []
         for rows in self.source.splits.values():
-            plain = [name for name, kind in rows.features.items() if isinstance(kind, Value | ClassLabel)]
-            plain = [name for name in rows.features if name in plain or _holds_words(rows.features[name])]
-            plain = [name for name in plain if "binary" not in str(rows.features[name])]
+            plain = [name for name, kind in rows.features.items() if _is_plain(kind)]
             first = range(min(len(rows), count - len(found)))
             found += rows.select_columns(plain).select(first).to_list() if plain else [{} for _ in first]
         return found
@@ -243,9 +241,10 @@ class LabelledInputs:
         return np.array([hash_of(content) for content in contents], np.int64)
 
 
-def _holds_words(kind: Any) -> bool:
-    """Whether a column holds lists of words."""
-    return isinstance(kind, List) and str(getattr(kind.feature, "dtype", "")).endswith("string")
+def _is_plain(kind: Any) -> bool:
+    """Whether a column holds values or lists of words."""
+    words = isinstance(kind, List) and str(getattr(kind.feature, "dtype", "")).endswith("string")
+    return (words or isinstance(kind, Value | ClassLabel)) and "binary" not in str(kind)
 
 
 def _processor(folder: Path, config: PreTrainedConfig) -> Any | None:
