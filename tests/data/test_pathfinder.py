@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hf_longseq.data import pathfinder_kernel
-from hf_longseq.data.pathfinder import draw_example, drawing_parameters, load
+from hf_longseq.data.pathfinder import drawing_parameters, load, make_row
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables
 from hf_longseq.data.task import load_task
 
@@ -16,8 +16,9 @@ pytest.importorskip("PIL")
 
 def draw(size, count, **options):
     parameters = drawing_parameters(size, **options)
-    drawn = [draw_example(parameters, 0, number) for number in range(count)]
-    return np.stack([picture for picture, _ in drawn]), np.array([label for _, label in drawn])
+    rows = [make_row(parameters, 0, number) for number in range(count)]
+    pictures = [row["input_values"].reshape(size, size) for row in rows]
+    return np.stack(pictures), np.array([row["labels"] for row in rows])
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +117,9 @@ def test_small_pictures_tell_nothing_by_the_distance_of_the_discs(pictures_of, r
 
 def test_a_picture_depends_on_seed_and_number_alone():
     parameters = drawing_parameters(128, contour_length=3)
-    several = [draw_example(parameters, 3, number)[0] for number in (4, 5, 6)]
-    assert (several[1] == draw_example(parameters, 3, 5)[0]).all()
-    assert (draw_example(parameters, 4, 5)[0] != several[1]).any()
+    several = [make_row(parameters, 3, number)["input_values"] for number in (4, 5, 6)]
+    assert (several[1] == make_row(parameters, 3, 5)["input_values"]).all()
+    assert (make_row(parameters, 4, 5)["input_values"] != several[1]).any()
 
 
 @pytest.mark.slow

@@ -70,10 +70,12 @@ class _Collator:
         stated = vars(spec) | {"num_labels": len(spec.labels) or None}
         return cls(**({field.name: stated[field.name] for field in fields(cls) if field.name in stated} | overrides))
 
-    def _read(self, rows: list[dict], name: str) -> list[np.ndarray]:
-        """The sequences under `name`, checked: int64 ids (L,) or float32 values (L, C)."""
+    def _read(self, rows: list[dict], name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The sequences under `name`, checked: int64 ids (L,) or float32 values (L, C). And their attention masks,
+        (L,): the rows' own if they have any (already padded data), else all ones."""
         read_one = self._read_ids if name.startswith("input_ids") else self._read_values
-        sequences = []
+        key = "attention_mask_2" if name.endswith("_2") else "attention_mask"
+        sequences, masks = [], []
         for index, row in enumerate(rows):
             where = f"{name} of example {index} in the batch"
             if row.get(name) is None:
@@ -81,8 +83,16 @@ class _Collator:
             sequence = read_one(np.asarray(row[name]), where)
             if len(sequence) == 0:
                 raise HfLongSeqError(f"{where} is empty: remove rows of length 0 from the data set.")
+            own = row.get(key)
+            mask = np.ones(len(sequence), dtype=np.int64) if own is None else np.asarray(own).astype(np.int64)
+            if mask.shape != (len(sequence),) or not mask.any():
+                raise HfLongSeqError(
+                    f"{key} of example {index} in the batch has shape {mask.shape} and {int(mask.sum())} ones for "
+                    f"{len(sequence)} steps: give one 0 or 1 per step, and at least one 1."
+                )
             sequences.append(sequence)
-        return sequences
+            masks.append(mask)
+        return sequences, masks
 
     def _read_ids(self, ids: np.ndarray, where: str) -> np.ndarray:
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iub"):
@@ -135,21 +145,6 @@ class _Collator:
             )
         return values.astype(np.float32)
 
-    def _attention(self, rows: list[dict], name: str, sequences: list[np.ndarray]) -> list[np.ndarray]:
-        """The rows' own attention masks if they have any (already padded data), else all ones."""
-        key = "attention_mask_2" if name.endswith("_2") else "attention_mask"
-        masks = []
-        for index, (row, sequence) in enumerate(zip(rows, sequences, strict=True)):
-            own = row.get(key)
-            mask = np.ones(len(sequence), dtype=np.int64) if own is None else np.asarray(own).astype(np.int64)
-            if mask.shape != (len(sequence),) or not mask.any():
-                raise HfLongSeqError(
-                    f"{key} of example {index} in the batch has shape {mask.shape} and {int(mask.sum())} ones for "
-                    f"{len(sequence)} steps: give one 0 or 1 per step, and at least one 1."
-                )
-            masks.append(mask)
-        return masks
-
     def _stack(self, arrays: list[np.ndarray], fill) -> torch.Tensor:
         """Pad on the right with `fill` and stack: (B, L) or (B, L, C)."""
         length = max(len(array) for array in arrays)
@@ -196,8 +191,7 @@ class DataCollatorWithLongPadding(_Collator):
     def __call__(self, rows: list[dict]) -> Batch:
         batch: Batch = {}
         for name in _documents(rows):
-            sequences = self._read(rows, name)
-            masks = self._attention(rows, name, sequences)
+            sequences, masks = self._read(rows, name)
             batch[name] = self._stack(sequences, self.pad_token_id if name.startswith("input_ids") else 0.0)
             batch["attention_mask_2" if name.endswith("_2") else "attention_mask"] = self._stack(masks, 0)
         if rows[0].get("labels") is not None:
@@ -265,9 +259,8 @@ class _DenoisingCollator(_Collator):
     def _flatten(self, rows: list[dict]) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
         """Kind of input, sequences and attention masks; the second documents follow all the first ones."""
         names = _documents(rows)
-        read = {name: self._read(rows, name) for name in names}
-        masks = [mask for name in names for mask in self._attention(rows, name, read[name])]
-        return names[0], [sequence for name in names for sequence in read[name]], masks
+        read = [self._read(rows, name) for name in names]
+        return names[0], sum((sequences for sequences, _ in read), []), sum((masks for _, masks in read), [])
 
     def _targets(self, kind: str, sequence: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """Targets of one row, with `IGNORE` where `scored` is False."""

@@ -145,12 +145,8 @@ def drawing_parameters(
 
 
 def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> Row:
-    """The picture with a number: `input_values` (grey levels in raster order) and `labels`."""
-    return pixel_row(*draw_example(parameters, seed, number, draw))
-
-
-def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) -> tuple[np.ndarray, int]:
-    """One picture (size, size) uint8 and its label: 1 if the discs are joined."""
+    """The picture with a number: `input_values` (grey levels in raster order), and `labels`, 1 if the discs are
+    joined."""
     from hf_longseq.data.pathfinder_kernel import draw_picture  # numba takes a second to load
 
     settings = SETTINGS[parameters["size"]]
@@ -175,7 +171,7 @@ def draw_example(parameters: dict[str, Any], seed: int, number: int, draw: int =
             f"No two paths of {parameters['contour_length']} dashes with margin {margin} fit into {settings.size} "
             "pixels: ask for a smaller contour_length or margin."
         )
-    return picture, label
+    return pixel_row(picture, label)
 
 
 @lru_cache

