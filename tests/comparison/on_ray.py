@@ -10,9 +10,11 @@ from ray.cluster_utils import Cluster
 
 from hf_longseq.comparison import compare
 
+SOON_MISSED = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}  # a lost node, in 3 seconds of 15
+
 
 def main(folder: str, options: str) -> None:
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": SOON_MISSED})
     first, _ = cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     began: list[str] = []
