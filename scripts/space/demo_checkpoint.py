@@ -25,7 +25,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.escaping import markdown
 from hf_longseq.hub.model_files import PREPROCESSOR, TOKENIZER, TOKENIZER_CONFIG
 from hf_longseq.hub.pictures import learned_kernels
-from hf_longseq.training.inference import span_answers
+from hf_longseq.training.inference import span_answer
 from hf_longseq.training.untrusted import read_config
 
 MAX_POSITIONS = 1 << 16
@@ -307,7 +307,8 @@ def _label(checkpoint: Checkpoint, batch: dict[str, torch.Tensor]) -> Answer:
     inputs = next(iter(batch.values()))
     logits = checkpoint.model(**batch).logits.float()
     masks = {"attention_mask": torch.ones(inputs.shape[:2], dtype=torch.long)}
-    (answer,) = span_answers(logits, None, masks | batch, checkpoint.model.config, 0, is_bytes)
+    row = {name: tensor[0] for name, tensor in (masks | batch).items()}
+    answer = span_answer(logits[0], None, row, checkpoint.model.config, is_bytes)
     if "prediction" in answer:
         numbers = torch.tensor(answer["prediction"])
         return Answer(curves={"predicted": numbers.reshape(len(numbers), -1)[:, 0]})

@@ -15,7 +15,7 @@ from hf_longseq.data import byte_text
 from hf_longseq.metrics import load_metric
 from hf_longseq.metrics.spans import Tags, count_spans, position_scores, span_scores
 from hf_longseq.training.eval_metrics import TokenMetrics
-from hf_longseq.training.inference import span_answers
+from hf_longseq.training.inference import span_answer
 
 NAMES = ("O", "B-a", "I-a")
 
@@ -88,30 +88,29 @@ def test_spans_of_an_answer():
     logits = torch.tensor([[[5.0, 0], [0, 2], [0, 2], [5, 0], [0, 2]]])
     mask = torch.tensor([[1, 1, 1, 1, 0]])
     labels = torch.tensor([[0, 1, -100, 1, -100]])
-    (answer,) = span_answers(logits, labels, {"attention_mask": mask}, config, start=7)
+    answer = span_answer(logits[0], labels[0], {"attention_mask": mask[0]}, config)
     assert answer == {
-        "index": 7,
         "spans": [{"start": 1, "end": 3, "label": "gene", "score": round(float(torch.tensor(2.0).sigmoid()), 4)}],
         "label": [{"start": 1, "end": 2, "label": "gene"}, {"start": 3, "end": 4, "label": "gene"}],
     }
 
 
 def test_spans_of_several_labels_may_overlap_and_numbers_stay_numbers():
-    mask = {"attention_mask": torch.ones(1, 3, dtype=torch.long)}
+    mask = {"attention_mask": torch.ones(3, dtype=torch.long)}
     config = S4Config(id2label={0: "a", 1: "b"}, problem_type="multi_label_classification")
-    (answer,) = span_answers(torch.tensor([[[1.0, -1], [1, 1], [-1, 1]]]), None, mask, config, start=0)
+    answer = span_answer(torch.tensor([[1.0, -1], [1, 1], [-1, 1]]), None, mask, config)
     assert [(span["start"], span["end"], span["label"]) for span in answer["spans"]] == [(0, 2, "a"), (1, 3, "b")]
     config = S4Config(id2label={0: "value"}, problem_type="regression")
-    (answer,) = span_answers(torch.tensor([[[1.0], [2], [3]]]), torch.tensor([[1.0, -100, 2]]), mask, config, start=0)
-    assert answer == {"index": 0, "prediction": [1.0, 2.0, 3.0], "label": [1.0, None, 2.0]}
+    answer = span_answer(torch.tensor([[1.0], [2], [3]]), torch.tensor([1.0, -100, 2]), mask, config)
+    assert answer == {"prediction": [1.0, 2.0, 3.0], "label": [1.0, None, 2.0]}
 
 
 def test_spans_of_text_are_counted_in_characters():
     config = S4Config(id2label={0: "O", 1: "name"}, problem_type="single_label_classification")
-    ids = torch.tensor(byte_text.encode("é Zoë!", 20).astype(int))[None]
-    classes = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 0, 1]])  # é and ë are two bytes, the last one closes the text
+    ids = torch.tensor(byte_text.encode("é Zoë!", 20).astype(int))
+    classes = torch.tensor([0, 0, 0, 1, 1, 1, 1, 0, 1])  # é and ë are two bytes, the last one closes the text
     batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    (answer,) = span_answers(F.one_hot(classes).float(), None, batch, config, start=0, reads_bytes=True)
+    answer = span_answer(F.one_hot(classes).float(), None, batch, config, reads_bytes=True)
     assert [(span["start"], span["end"], span["text"]) for span in answer["spans"]] == [(2, 5, "Zoë")]
 
 

@@ -162,7 +162,7 @@ def predict(
         One mapping per row, in the order of the rows. Of a source it begins with the row's own cells (lists of
         numbers, pictures and sounds left out); of a split it has `index` and the true `label`. Then follow
         `prediction` (a class name, a list of names, or a number) and, for classes, `score` (its probability) and
-        `probabilities` (by name). Of models that label every position: `spans` (see `span_answers`) or, for numbers,
+        `probabilities` (by name). Of models that label every position: `spans` (see `span_answer`) or, for numbers,
         one `prediction` per position.
         The prediction of a row without an input is None; a warning counts these.
     """
@@ -182,13 +182,14 @@ def predict(
     count = len(rows) if limit is None else min(limit, len(rows))
     kept = [row for row in range(count) if source is None or not rows.is_empty(row)]
     found: dict[int, dict[str, Any]] = {}
-    for numbers, batch, labels, logits in _batches(classifier, collator, rows, kept, batch_size):
+    for number, inputs, label, logits in _outputs(classifier, collator, rows, kept, batch_size):
         if per_position:
-            answers = span_answers(logits, labels, batch, config, numbers[0], bytes_are_read)
+            found[number] = span_answer(logits, label, inputs, config, bytes_are_read)
         else:
-            answers = _answers(logits, labels, config, numbers[0])
-        found |= zip(numbers, answers, strict=True)
-    return list(found.values()) if source is None else _table(rows, found, count, config, per_position)
+            found[number] = _answer(logits, label, config)
+    if source is None:
+        return [{"index": number, **answer} for number, answer in found.items()]
+    return _table(rows, found, count, config, per_position)
 
 
 def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_position: bool) -> list[dict[str, Any]]:
@@ -203,11 +204,10 @@ def _table(rows: RawInputs, found: dict[int, dict], count: int, config, per_posi
         lacking = count - len(found)
         logger.warning("%s: %d of %d rows have no input and get no prediction.", rows.source.name, lacking, count)
     none = {"spans" if per_position and config.problem_type != "regression" else "prediction": None}
-    table = []
-    for row, own in enumerate(cells):
-        answer = {name: value for name, value in found.get(row, none).items() if name != "index"}
-        table.append({name: cell for name, cell in own.items() if name not in taken} | answer)
-    return table
+    return [
+        {name: cell for name, cell in own.items() if name not in taken} | found.get(row, none)
+        for row, own in enumerate(cells)
+    ]
 
 
 def _classifier(model: str | os.PathLike) -> tuple[Path, PreTrainedModel, bool]:
@@ -235,37 +235,35 @@ def _collator(config, per_position: bool) -> DataCollatorWithLongPadding:
 
 
 @torch.no_grad()
-def _batches(classifier, collator, rows, numbers: list[int], batch_size: int) -> Iterator[tuple]:
-    """Numbers, inputs, labels and logits of some rows, a batch at a time."""
+def _outputs(classifier, collator, rows, numbers: list[int], batch_size: int) -> Iterator[tuple]:
+    """Number, inputs, label and logits of each row."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     classifier.to(device)
     for start in range(0, len(numbers), batch_size):
         some = numbers[start : start + batch_size]
         batch = collator([rows[index] for index in some])
-        labels = batch.pop("labels", None)
+        labels = batch.pop("labels", [None] * len(some))
         logits = classifier(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.float().cpu()
-        yield some, batch, labels, logits
+        for row, number in enumerate(some):
+            yield number, {name: tensor[row] for name, tensor in batch.items()}, labels[row], logits[row]
 
 
 def _problem(config) -> str:
     return config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
 
 
-def _answers(logits: torch.Tensor, labels: torch.Tensor | None, config, start: int) -> list[dict[str, Any]]:
+def _answer(logits_K: torch.Tensor, label: torch.Tensor | None, config) -> dict[str, Any]:
     problem = _problem(config)
-    decided = decide(logits.numpy(), problem)
-    answers = []
-    for row in range(len(logits)):
-        answer: dict[str, Any] = {"index": start + row, "prediction": _named(decided[row], problem, config)}
-        if problem != "regression":
-            chances = probabilities(logits[row], problem)
-            if problem == "single_label_classification":
-                answer["score"] = round(float(chances[decided[row]]), 4)
-            answer["probabilities"] = {config.id2label[i]: round(float(p), 4) for i, p in enumerate(chances)}
-        if labels is not None:
-            answer["label"] = _named(labels[row].numpy(), problem, config)
-        answers.append(answer)
-    return answers
+    decided = decide(logits_K.numpy(), problem)
+    answer: dict[str, Any] = {"prediction": _named(decided, problem, config)}
+    if problem != "regression":
+        chances = probabilities(logits_K, problem)
+        if problem == "single_label_classification":
+            answer["score"] = round(float(chances[decided]), 4)
+        answer["probabilities"] = {config.id2label[i]: round(float(p), 4) for i, p in enumerate(chances)}
+    if label is not None:
+        answer["label"] = _named(label.numpy(), problem, config)
+    return answer
 
 
 def _named(value, problem: str, config) -> Any:
@@ -277,44 +275,38 @@ def _named(value, problem: str, config) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def span_answers(
-    logits_BLK: torch.Tensor,
-    labels: torch.Tensor | None,
-    batch: dict[str, torch.Tensor],
+def span_answer(
+    logits_LK: torch.Tensor,
+    label: torch.Tensor | None,
+    inputs: dict[str, torch.Tensor],
     config,
-    start: int,
     reads_bytes: bool = False,
-) -> list[dict[str, Any]]:
-    """One mapping per example: `index`, `spans` (or `prediction`, numbers) and, where the truth is known, `label`.
+) -> dict[str, Any]:
+    """The `spans` of an example (or `prediction`, numbers) and, where the truth is known, `label`.
 
     A span has `start`, `end` (one after the last), `label`, and `score`, the mean probability of its positions. Ends
     are positions of the input; of texts (`reads_bytes`) they are characters, and `text` is what the span holds.
 
-    Labels are (B, L) or (B, L, K), -100 where none is known; `start` is the index of the first example.
+    Labels are (L,) or (L, K), -100 where none is known.
     """
+    problem, valid_L = _problem(config), inputs["attention_mask"].bool()
+    if reads_bytes:
+        valid_L = valid_L & (inputs["input_ids"] >= byte_text.BYTE_ID)  # a closing token is not part of the text
+    ids_L = inputs["input_ids"][valid_L].numpy() if reads_bytes else None
+    logits_LK, true = logits_LK[valid_L], None if label is None else label[valid_L].numpy()
+    answer: dict[str, Any] = {}
+    if problem == "regression":
+        numbers_LK = np.round(logits_LK.numpy().astype(np.float64), 6)
+        answer["prediction"] = (numbers_LK[:, 0] if numbers_LK.shape[1] == 1 else numbers_LK).tolist()
+        if true is not None:
+            answer["label"] = [None if number == IGNORE else number for number in np.ravel(true).tolist()]
+        return answer
     names = [config.id2label[index] for index in range(config.num_labels)]
-    problem = _problem(config)
-    answers = []
-    for row, valid_L in enumerate(batch["attention_mask"].cpu().bool().numpy()):
-        logits_LK, ids_L = logits_BLK[row].numpy()[valid_L], None
-        true = None if labels is None else labels[row].numpy()[valid_L]
-        if reads_bytes:
-            ids_L = batch["input_ids"][row].cpu().numpy()[valid_L]
-            kept_L = ids_L >= byte_text.BYTE_ID  # a closing token is not part of the text
-            logits_LK, ids_L, true = logits_LK[kept_L], ids_L[kept_L], None if true is None else true[kept_L]
-        answer: dict[str, Any] = {"index": start + row}
-        if problem == "regression":
-            numbers_LK = np.round(logits_LK.astype(np.float64), 6)
-            answer["prediction"] = (numbers_LK[:, 0] if numbers_LK.shape[1] == 1 else numbers_LK).tolist()
-            if true is not None:
-                answer["label"] = [None if number == IGNORE else number for number in np.ravel(true).tolist()]
-        else:
-            scores_LK = probabilities(torch.from_numpy(logits_LK), problem).numpy()
-            answer["spans"] = _spans(decide(logits_LK, problem), names, problem, ids_L, scores_LK)
-            if true is not None:
-                answer["label"] = _spans(true, names, problem, ids_L)
-        answers.append(answer)
-    return answers
+    scores_LK = probabilities(logits_LK, problem).numpy()
+    answer["spans"] = _spans(decide(logits_LK.numpy(), problem), names, problem, ids_L, scores_LK)
+    if true is not None:
+        answer["label"] = _spans(true, names, problem, ids_L)
+    return answer
 
 
 def _spans(
