@@ -11,7 +11,7 @@ from hf_longseq.cli.main import main
 from hf_longseq.cli.options import Parser, split_dotted
 from hf_longseq.comparison.axes import parse_grid
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.architectures import check_model
+from hf_longseq.training.architectures import checked_fields
 from hf_longseq.training.config import REFUSED, FinetuneConfig, SPTConfig
 
 LISTOPS = {"data": {"task": "listops"}}
@@ -117,4 +117,4 @@ def test_a_global_batch_is_accumulated_in_python_too(tmp_path):
 @pytest.mark.parametrize("fields", [{"hidden_size": -1}, {"num_hidden_layers": 10**308}], ids=["narrow", "deep"])
 def test_a_model_section_of_impossible_sizes_is_named(fields):
     with pytest.raises(HfLongSeqError, match="the model section does not work"):
-        check_model("s4", fields)
+        checked_fields("s4", fields)

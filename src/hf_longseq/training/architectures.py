@@ -113,8 +113,9 @@ def model_field_types(arch: str) -> dict[str, Any]:
     return {**known, **HEAD_FIELDS, **ADAPTER_FIELDS, **SOURCE_FIELDS} if is_hf(arch) else known
 
 
-def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert the model's fields to the types of its configuration, or raise naming the field."""
+def checked_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The model's fields in the types of its configuration; those of this package are tried together, before data are
+    loaded for them."""
     known = model_field_types(arch)
     for name in fields:
         if name in TASK_FIELDS:
@@ -127,19 +128,16 @@ def check_model_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:
             raise HfLongSeqError(
                 f"model.{name} is not a field of architecture {arch!r}{close}: its fields are {', '.join(known)}."
             )
-    return {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
-
-
-def check_model(arch: str, fields: dict[str, Any]) -> None:
-    """Raise if fields of an architecture of this package do not go together, before data are loaded for it."""
+    fields = {name: convert(value, known[name], f"model.{name}") for name, value in fields.items()}
     if is_hf(arch):
-        return
+        return fields
     from huggingface_hub.errors import StrictDataclassError
 
     with explained("the model section does not work", StrictDataclassError, ValueError, TypeError, OverflowError):
         config = config_class_of(arch)(**fields)
         if hasattr(config, "check_heads"):
             config.check_heads()
+    return fields
 
 
 def tiny_fields(arch: str) -> dict[str, Any]:

@@ -24,8 +24,6 @@ def check_seed(seed: int) -> None:
 
 def option(default: Any, help: str):
     """A dataclass field with the one line that `--help` shows for it."""
-    if isinstance(default, (dict, list)):
-        return field(default_factory=lambda: type(default)(default), metadata={"help": help})
     return field(default=default, metadata={"help": help})
 
 
@@ -37,7 +35,7 @@ class ModelSection:
     init_normal: float | None = option(
         None, "redraw every parameter of a fresh model from N(0, this deviation): the random-init ablation"
     )
-    fields: dict = option({}, "fields of the architecture's configuration class")
+    fields: dict = field(default_factory=dict)  # of the architecture's configuration class
 
     def __post_init__(self):
         if self.init_normal is not None and not self.init_normal > 0:
@@ -71,7 +69,7 @@ class DataSection:
         "what pretraining reads: the labelled subset, all training inputs, the unlabelled ones, both, or a number",
     )
     unlabelled: str | None = option(None, "further inputs for pretraining: file, folder or Hub id, as --data takes it")
-    options: dict = option({}, "options of the task's loader")
+    options: dict = field(default_factory=dict)  # of the task's loader
 
     def __post_init__(self):
         if self.train_fraction is not None and self.num_train_examples is not None:
@@ -118,7 +116,7 @@ def build_section(section_class: type, values: dict[str, Any], where: str):
 
 def section_options(section_class: type) -> list[dataclasses.Field]:
     """The named options of a section, without the mapping that collects free ones."""
-    return [field for field in dataclasses.fields(section_class) if field.name not in ("fields", "options")]
+    return [field for field in dataclasses.fields(section_class) if field.metadata]
 
 
 def plain_scalar(value: Any) -> Any:

@@ -149,7 +149,8 @@ class FinetuneConfig(TrainingArguments):
         free = [name for name in phase_fields(type(self)) if not name.startswith("activation_checkpointing")]
         names = [name for name in (*USUAL, *DENOISING) if hasattr(self, name)]
         names += [name for name in free if name not in names and getattr(self, name) != getattr(default, name)]
-        return {name: _plain(name, getattr(self, name)) for name in names}
+        values = {name: getattr(self, name) for name in names} | {"report_to": next(iter(self.report_to), "none")}
+        return {name: value.value if isinstance(value, enum.Enum) else value for name, value in values.items()}
 
     def share_batch(self) -> None:
         """Set the examples of a forward pass, and the accumulation, that make the `global_batch_size`."""
@@ -171,32 +172,31 @@ class FinetuneConfig(TrainingArguments):
     def of_run(self, folder: Path, *, steps: int, seed: int, metric: str) -> "FinetuneConfig":
         """The arguments of a run into a folder, which keeps the best checkpoint by `metric`."""
         every, default = self.eval_steps or max(1, steps // 10), TrainingArguments.logging_steps
-        with explained(f"the {self.section} section does not work", ValueError, TypeError, ImportError):
-            arguments = dataclasses.replace(
-                self,
-                output_dir=str(folder / CHECKPOINTS),
-                run_name=folder.name,
-                max_steps=steps,
-                seed=seed,
-                data_seed=seed,
-                eval_strategy="steps",
-                eval_steps=every,
-                save_strategy="steps",
-                save_steps=every,
-                save_total_limit=2,
-                load_best_model_at_end=True,
-                metric_for_best_model=metric,
-                greater_is_better=greater_is_better(metric),
-                logging_steps=max(1, steps // 100) if self.logging_steps == default else self.logging_steps,
-                logging_nan_inf_filter=False,
-                batch_eval_metrics=True,
-                restore_callback_states_from_checkpoint=True,
-                label_names=["labels"],
-                dataloader_pin_memory=self.dataloader_pin_memory and torch.cuda.is_available(),
-                dataloader_persistent_workers=self.dataloader_num_workers > 0,
-                project=PROJECT if self.project == TrainingArguments.project else self.project,
-                disable_tqdm=True,
-            )
+        arguments = dataclasses.replace(
+            self,
+            output_dir=str(folder / CHECKPOINTS),
+            run_name=folder.name,
+            max_steps=steps,
+            seed=seed,
+            data_seed=seed,
+            eval_strategy="steps",
+            eval_steps=every,
+            save_strategy="steps",
+            save_steps=every,
+            save_total_limit=2,
+            load_best_model_at_end=True,
+            metric_for_best_model=metric,
+            greater_is_better=greater_is_better(metric),
+            logging_steps=max(1, steps // 100) if self.logging_steps == default else self.logging_steps,
+            logging_nan_inf_filter=False,
+            batch_eval_metrics=True,
+            restore_callback_states_from_checkpoint=True,
+            label_names=["labels"],
+            dataloader_pin_memory=self.dataloader_pin_memory and torch.cuda.is_available(),
+            dataloader_persistent_workers=self.dataloader_num_workers > 0,
+            project=PROJECT if self.project == TrainingArguments.project else self.project,
+            disable_tqdm=True,
+        )
         arguments.share_batch()
         return arguments
 
@@ -273,8 +273,9 @@ def phase_fields(phase: type[FinetuneConfig]) -> dict[str, Any]:
     return kinds
 
 
-def phase_values(section: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Values of fields of a phase, of YAML or the command line, in their types.
+def build_phase(section: str, values: dict[str, Any], base: FinetuneConfig | None = None) -> FinetuneConfig:
+    """The settings of a phase from values of YAML or the command line; others are those of `base`, by default those of
+    recipes.
 
     Raises:
         HfLongSeqError: For a field that does not exist, or that a run sets itself.
@@ -295,12 +296,6 @@ def phase_values(section: str, values: dict[str, Any]) -> dict[str, Any]:
         raise HfLongSeqError(f"{section}.max_steps is {found['max_steps']}: give a whole number from 0, or none.")
     if "activation_checkpointing" in known and "gradient_checkpointing" in found:  # the new name of it
         found["activation_checkpointing"] = found.pop("gradient_checkpointing")
-    return found
-
-
-def build_phase(section: str, values: dict[str, Any], base: FinetuneConfig | None = None) -> FinetuneConfig:
-    """The settings of a phase from a mapping; others are those of `base`, by default those of recipes."""
-    found = phase_values(section, values)
     with settings_alone():
         return PHASES[section](**{**DEFAULTS, **found}) if base is None else dataclasses.replace(base, **found)
 
@@ -313,9 +308,3 @@ def settings_alone() -> Iterator[None]:
         yield
     finally:
         FinetuneConfig.sets_up_device = True
-
-
-def _plain(name: str, value: Any) -> Any:
-    if name == "report_to":
-        return value[0] if value else "none"
-    return value.value if isinstance(value, enum.Enum) else value

@@ -19,14 +19,14 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from hf_longseq import recipes
 from hf_longseq.data.task import TASKS
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
-from hf_longseq.training.architectures import check_model, check_model_fields, check_name, is_hf, tiny_fields
+from hf_longseq.training.architectures import check_name, checked_fields, is_hf, tiny_fields
 from hf_longseq.training.arguments import DataSection, ModelSection, build_section, convert, plain_scalar
 from hf_longseq.training.run_folder import read_yaml
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 SECTIONS = ("model", "data", "pretrain", "finetune", "scratch")
 PHASES = SECTIONS[2:]
-OBJECTIVES = ("masked", "causal")
 VARIANTS = "variants"
 # What another architecture keeps of a recipe's model.
 SIZE = ("hidden_size", "num_hidden_layers")
@@ -108,8 +107,9 @@ class Recipe:
         if not sections["data"].get("task"):
             raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
         # The model section describes the fine-tuned model; causal pretraining makes it look back only.
-        model.fields = {**({} if is_hf(arch) else {"bidirectional": True}), **model.fields}
-        return cls(_checked_model(model), _checked_data(sections["data"]), **phases)
+        direction = {} if is_hf(arch) else {"bidirectional": True}
+        model.fields = checked_fields(arch, {**direction, **model.fields})
+        return cls(model, _checked_data(sections["data"]), **phases)
 
     def to_dict(self) -> Raw:
         """Plain mapping of all values in the shape of a recipe file; `Recipe.load` reads it back unchanged."""
@@ -130,18 +130,13 @@ class Recipe:
         if changes.get("model"):
             fields = {**vars(self.model), **self.model.fields, **changes["model"]}
             del fields["fields"]
-            sections["model"] = _checked_model(build_section(ModelSection, fields, "model"))
+            model = build_section(ModelSection, fields, "model")
+            sections["model"] = replace(model, fields=checked_fields(model.arch, model.fields))
         if changes.get("data"):
             options = {**vars(self.data), **self.data.options, **changes["data"]}
             del options["options"]
             sections["data"] = _checked_data(options)
         return replace(self, **sections)
-
-
-def _checked_model(model: ModelSection) -> ModelSection:
-    model.fields = check_model_fields(model.arch, model.fields)
-    check_model(model.arch, model.fields)
-    return model
 
 
 def _checked_data(values: Raw) -> DataSection:
@@ -236,8 +231,7 @@ def chosen(raw: Raw, overrides: Raw, name: str, objective: str | None) -> tuple[
     base, variants = {key: raw[key] for key in raw if key != VARIANTS}, raw.get(VARIANTS) or {}
     own = variants.get(name, {})
     if objective is None:
-        said = merged([base, own, overrides], "pretrain").get("objective", OBJECTIVES[0])
-        objective = convert(said, Literal[OBJECTIVES], "pretrain.objective")
+        objective = merged([base, own, overrides], "pretrain").get("objective", "masked")
     model = base.get("model") or {}
     if "arch" in (own.get("model") or {}):
         base = {**base, "model": {}}
