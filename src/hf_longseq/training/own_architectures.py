@@ -24,8 +24,8 @@ from hf_longseq.models.modeling_longseq import LongSeqModel
 
 logger = logging.getLogger(__name__)
 
-# FILE.py:NAME, with the settings of a comparison's variant behind it
-REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<prefix>\w+)(?P<settings>@.*)?", re.DOTALL)
+# FILE.py:NAME among the names behind --arch; the settings of a comparison's variant follow it
+REFERENCE = re.compile(r"[^,]+\.py:\w+")
 # Architectures of this process that other processes need too: name -> FILE.py:NAME.
 _files: dict[str, str] = {}
 
@@ -90,15 +90,15 @@ def import_architecture(reference: str, announce: bool = True) -> str:
 
     For files that the user names: the code in them runs with the user's rights, which `announce` says on the screen.
     """
-    found = REFERENCE.fullmatch(reference)
-    if found is None or found["settings"]:
+    named, _, prefix = reference.rpartition(":")
+    if not (named.endswith(".py") and prefix.isidentifier()):
         raise HfLongSeqError(f"{reference!r} names no class in a file: write FILE.py:NAME, as mine.py:Mine.")
-    file, prefix = Path(found["file"]).expanduser().resolve(), found["prefix"]
+    file = Path(named).expanduser().resolve()
     if not file.is_file():
-        raise HfLongSeqError(f"--arch {reference}: there is no file {found['file']}.")
-    known = {place: name for name, place in _files.items()}
-    if f"{file}:{prefix}" in known:
-        return known[f"{file}:{prefix}"]
+        raise HfLongSeqError(f"--arch {reference}: there is no file {named}.")
+    for name, place in _files.items():
+        if place == f"{file}:{prefix}":
+            return name
     if announce:
         print(f"hf-longseq: runs the code of {file}, which defines the architecture {prefix}", file=sys.stderr)
     module = _module(file)
@@ -133,15 +133,8 @@ def named_on_command_line(words: Iterable[str], announce: bool = True) -> list[s
     result, behind = [], False
     for word in words:
         behind = word == "--arch" or (behind and not word.startswith("--"))
-        if behind and ".py:" in word:
-            items = [(item, REFERENCE.fullmatch(item)) for item in word.split(",")]
-            named = [
-                import_architecture(f"{found['file']}:{found['prefix']}", announce) + (found["settings"] or "")
-                if found
-                else item
-                for item, found in items
-            ]
-            word = ",".join(named)
+        if behind:
+            word = REFERENCE.sub(lambda found: import_architecture(found[0], announce), word)
         result.append(word)
     return result
 

@@ -155,13 +155,11 @@ def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
 
     known = {name: number for number, name in (config.id2label or {}).items()}
     for name, dataset in datasets.items():
-        splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
-        for columns in [rows.column_names for rows in splits if rows is not None]:
+        for rows in dataset.values() if isinstance(dataset, dict) else [dataset]:
+            columns, features = getattr(rows, "column_names", None), getattr(rows, "features", None) or {}
             if columns and "labels" not in columns:
                 raise HfLongSeqError(f"{name} has columns {', '.join(columns)}, and no labels to score: add labels.")
-        features = [getattr(rows, "features", None) or {} for rows in splits]
-        for feature in (found["labels"] for found in features if "labels" in found):
-            stated = getattr(feature, "feature", feature)
+            stated = getattr(features.get("labels"), "feature", features.get("labels"))
             names = stated.names if isinstance(stated, ClassLabel) else []
             if any(known.get(one, number) != number for number, one in enumerate(names)):
                 raise HfLongSeqError(

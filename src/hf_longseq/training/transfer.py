@@ -120,22 +120,19 @@ def local_checkpoint(source: str | os.PathLike, option: str = "init_from") -> tu
 
     `option` is how messages name the source.
     """
-    folder = Path(source)
-    if (folder / "config.json").is_file():
-        return folder, None
-    name = str(source)
-    if folder.exists() or name.count("/") != 1 or name.startswith((".", "/", "~")):
+    folder, name, commit = Path(source), str(source), None
+    if not folder.exists() and name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        patterns = ["*.json", "resolved.yaml", "vocab.txt", "merges.txt", "*.safetensors"]
+        what = f"{option} {name} is not a folder here, and the Hub did not give it"
+        with explained(what, OSError, ValueError, HfHubHTTPError):
+            folder = Path(snapshot_download(name, allow_patterns=patterns))
+        commit = folder.name
+    if not (folder / "config.json").is_file():
         lacks = "holds no config.json" if folder.exists() else "does not exist"
         raise HfLongSeqError(
             f"{option} {source} {lacks}: give the folder of a saved model, or a repository (ORGANISATION/NAME)."
         )
-    patterns = ["*.json", "resolved.yaml", "vocab.txt", "merges.txt", "*.safetensors"]
-    what = f"{option} {name} is not a folder here, and the Hub did not give it"
-    with explained(what, OSError, ValueError, HfHubHTTPError):
-        folder = Path(snapshot_download(name, allow_patterns=patterns))
-    if not (folder / "config.json").is_file():
-        raise HfLongSeqError(f"{option} {name} holds no config.json: name a repository with a model.")
-    return folder, folder.name
+    return folder, commit
 
 
 def config_of(checkpoint: str | os.PathLike, where: str) -> PreTrainedConfig:
@@ -213,16 +210,12 @@ def take_trunk(
     holds = [key for key in left if not key.startswith((POOLER, *table))]
     if whole:
         holds += [key for key in unexpected if ours or key.startswith(f"{base.base_model_prefix}.")]
-    _check_fit(where, [key for key in needed if f"{place}.{key}" in new], holds)
-    dropped = {*unexpected, *heads, *(f"{base.base_model_prefix}.{key}" for key in left)} - {*loaded}
-    return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
-
-
-def _check_fit(where: str, lacks: list[str], holds: list[str]) -> None:
-    """Raise if a checkpoint lacks tensors in the shapes of its model, or holds further ones."""
+    lacks = [key for key in needed if f"{place}.{key}" in new]
     if lacks or holds:
         what = f"lacks {min(lacks)} in the shape of its model" if lacks else f"also holds {min(holds)}"
         raise HfLongSeqError(f"{where} {what}, so it does not fit this model: use the same model section.")
+    dropped = {*unexpected, *heads, *(f"{base.base_model_prefix}.{key}" for key in left)} - {*loaded}
+    return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
 
 
 def _heads(checkpoint: Path) -> dict[str, torch.Tensor]:
@@ -291,21 +284,17 @@ def compare_configs(where: str, pretrained: PreTrainedConfig, config: PreTrained
         raise HfLongSeqError(
             f"{where} reads {kinds[0]}, but the data hold {kinds[1]}: give data of {kinds[0]}, or another checkpoint."
         )
-    old, new = pretrained.to_dict(), config.to_dict()
+    old, new = (json.loads(json.dumps(one.to_dict())) for one in (pretrained, config))  # tuples are saved as lists
     opened = new.get("bidirectional") and not old.get("bidirectional")
     for name in new:
         free = name in HEAD_FIELDS | INPUT_FIELDS or name.startswith(("classifier_", "summary_"))
         if free or "drop" in name or name == "backbone_config" or (opened and name in DIRECTION_FIELDS):
             continue
-        if _as_saved(old.get(name)) != _as_saved(new[name]):
+        if old.get(name) != new[name]:
             raise HfLongSeqError(
                 f"{where} has {name}={old.get(name)}, but this run has {name}={new[name]}: leave model.{name} out, or "
                 "pretrain with it."
             )
-
-
-def _as_saved(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)  # tuples are saved as lists
 
 
 def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: TaskSpec) -> TransferReport | None:
@@ -327,19 +316,15 @@ def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: Task
     where = f"model.pretrained {source!r}"
     base, report = take_trunk(model, source, config, where, revision=revision, whole=False)
     if spec.modality == "tokens" and config.vocab_size != spec.vocab_size:
-        rows = base.get_input_embeddings().weight.detach()
-        own = model.get_input_embeddings().weight
+        what = f"{where} has no tokenizer to spell the symbols of the task"
+        with explained(what, OSError, ValueError, remedy="add its files, or set model.pretrained to false"):
+            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+        rows, own = base.get_input_embeddings().weight, model.get_input_embeddings().weight
         with torch.no_grad():
-            for index, ids in enumerate(spelled(spec, _tokenizer(source, revision))):
+            for index, ids in enumerate(spelled(spec, tokenizer)):
                 if ids:
                     own[index] = rows[ids].mean(0)
     return replace(report, commit=commit)
-
-
-def _tokenizer(source: str, revision: str | None):
-    what = f"model.pretrained {source!r} has no tokenizer to spell the symbols of the task"
-    with explained(what, OSError, ValueError, remedy="add its files, or set model.pretrained to false"):
-        return AutoTokenizer.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
 
 
 def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
@@ -349,21 +334,16 @@ def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
         spec.eos_token_id: tokenizer.eos_token_id,
         spec.pad_token_id: tokenizer.pad_token_id,
     }
-    answers = []
+    numbers, answers = task_tokenizer(spec) is None, []
     for index in range(spec.vocab_size):
         if index in special:
             answers.append([] if special[index] is None else [special[index]])
             continue
-        text = _text_of(spec, index)
+        if spec.vocabulary:
+            text = spec.vocabulary[index]
+        elif numbers:
+            text = str(index)
+        else:  # bytes beyond ASCII are parts of characters and spell nothing by themselves
+            text = chr(index - BYTE_ID) if BYTE_ID <= index < BYTE_ID + 128 else ""
         answers.append(tokenizer.encode(text, add_special_tokens=False) if text else [])
     return answers
-
-
-def _text_of(spec: TaskSpec, index: int) -> str:
-    """The spelling of an id: the symbol of a vocabulary, the character of a byte, or the number of a level."""
-    if spec.vocabulary:
-        return spec.vocabulary[index]
-    if task_tokenizer(spec) is None:
-        return str(index)
-    # bytes beyond ASCII are parts of characters and spell nothing by themselves
-    return chr(index - BYTE_ID) if BYTE_ID <= index < BYTE_ID + 128 else ""
