@@ -102,7 +102,12 @@ def assemble(
             raise HfLongSeqError(
                 f"the adapters are around a {type(base).__name__}: put them around what {head.__name__} opens."
             )
-        found = model if fits else _around_trunk(base, head, args, spec, fields)
+        found = model
+        if not fits:
+            config = copy.deepcopy(base.config)
+            _set(config, {**_of_the_phase(args, spec), **fields})
+            found = fresh_model(head, config)
+            setattr(found, found.base_model_prefix, base.base_model)
     elif _is_checkpoint(model):
         found, report = _from_checkpoint(model, head, args, spec, fields, trains)
     else:
@@ -151,13 +156,13 @@ def configuration(model: str | ModelSection | PreTrainedConfig, args: Any, spec:
             f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
             f"({', '.join(KNOWN)}, hf:TYPE), a folder, or a repository on the Hub."
         )
+    if pretrains(args) and _looks_back(args):  # what is fine-tuned of it reads both ways
+        section = replace(section, fields=looking_back(section.arch, section.fields))
     if is_hf(section.arch):
         config = hf_configuration(section, spec, getattr(args, "objective", None), num_levels(args, spec))
     else:
-        fields = {"bidirectional": True, **section.fields}
-        if pretrains(args) and _looks_back(args):  # what is fine-tuned of it reads both ways
-            fields = looking_back(section.arch, fields)
-        fields |= _inputs(spec) | {name: getattr(spec, name) for name in SPECIAL_IDS} | _of_the_phase(args, spec)
+        fields = {"bidirectional": True, **section.fields, **_inputs(spec), **_of_the_phase(args, spec)}
+        fields |= {name: getattr(spec, name) for name in SPECIAL_IDS}
         with explained("the model section does not work", StrictDataclassError, ValueError, TypeError):
             config = config_class_of(section.arch)(**fields)
     check_directions(args, config, section.arch)
@@ -287,16 +292,6 @@ def _has_head(config: PreTrainedConfig, head: type, *found: type | str) -> bool:
     return wanted is not None and any(
         issubclass(one, wanted) if isinstance(one, type) else one == wanted.__name__ for one in found
     )
-
-
-def _around_trunk(
-    model: PreTrainedModel, head: type, args: Any, spec: TaskSpec, fields: dict[str, Any]
-) -> PreTrainedModel:
-    config = copy.deepcopy(model.config)
-    _set(config, {**_of_the_phase(args, spec), **fields})
-    whole = fresh_model(head, config)
-    setattr(whole, whole.base_model_prefix, model.base_model)
-    return whole
 
 
 def _set(config: PreTrainedConfig, fields: dict[str, Any]) -> None:

@@ -66,12 +66,10 @@ def hf_configuration(
             "model.pretrained to false."
         )
     config = trunk_config(section, spec)
-    if objective == "causal":  # only what is fine-tuned of it reads both ways
-        fields = {name: value for name, value in fields.items() if name not in ("bidirectional", "direction_join")}
     both_ways = bool(fields.get("bidirectional"))
     _check_trunk(arch, config, spec, both_ways)
-    if objective is not None:
-        _check_objective(arch, config, objective, both_ways)
+    if objective is not None and not both_ways:  # else the adapter's configuration says what is wrong
+        _check_objective(arch, config, objective)
     labels = label_fields(spec)
     own_class = spec.modality == "tokens" and not both_ways
     if own_class and fields.get("init") is not None:
@@ -127,9 +125,7 @@ def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways:
         raise HfLongSeqError(f"model.arch is {arch!r}, but {problem}.")
 
 
-def _check_objective(arch: str, config: PreTrainedConfig, objective: str, both_ways: bool) -> None:
-    if both_ways:
-        return  # the adapter's configuration says what is wrong
+def _check_objective(arch: str, config: PreTrainedConfig, objective: str) -> None:
     if objective == "masked" and looks_back_only(config):
         raise HfLongSeqError(
             f"pretrain.objective is 'masked', but {arch} ({config.model_type}) only looks back and can do causal "
