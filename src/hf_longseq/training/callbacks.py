@@ -155,36 +155,32 @@ class WallClock(TrainerCallback, ExportableState):
 
 
 class ProgressReport(TrainerCallback):
-    """Tells a listener how far a run is: `listener(label, step, total, text)` after each step and evaluation.
+    """Tells how far a run is: `tell(step, text)` after each step and evaluation.
 
     `text` is a line for an evaluation, with the loss and `metric`, else None.
     """
 
-    def __init__(self, label: str, listener: Callable, metric: str):
-        self.label = label
-        self.listener = listener
+    def __init__(self, tell: Callable[[int, "str | None"], None], metric: str):
+        self.tell = tell
         self.metric = metric
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, train_dataloader=None, **kwargs):
-        if state.is_world_process_zero:
-            micro, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
-            size = (
-                f"{model.num_parameters():,} parameters, {state.max_steps} steps of "
-                f"{micro * accumulation * args.world_size} of {len(train_dataloader.dataset):,} examples "
-                f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
-            )
-            self.listener(self.label, state.global_step, state.max_steps, size)
+        micro, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
+        size = (
+            f"{model.num_parameters():,} parameters, {state.max_steps} steps of "
+            f"{micro * accumulation * args.world_size} of {len(train_dataloader.dataset):,} examples "
+            f"(micro batch {micro} x accumulation {accumulation} x processes {args.world_size})"
+        )
+        self.tell(state.global_step, size)
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.is_world_process_zero:
-            self.listener(self.label, state.global_step, state.max_steps, None)
+        self.tell(state.global_step, None)
 
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
         names = dict.fromkeys(["eval_loss", f"eval_{self.metric}"])
         shown = [f"{name.removeprefix('eval_')} {metrics[name]:.4f}" for name in names if name in (metrics or {})]
-        if shown and state.is_world_process_zero:
-            text = f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}"
-            self.listener(self.label, state.global_step, state.max_steps, text)
+        if shown:
+            self.tell(state.global_step, f"step {state.global_step}/{state.max_steps}: validation {', '.join(shown)}")
 
 
 @contextlib.contextmanager

@@ -58,7 +58,6 @@ class DenoisingMetrics(SplitMetrics):
         self.causal = causal
         self.documents = documents
         self._continuous = False
-        self._metrics = {name: load_metric(name) for name in ("masked_accuracy", "masked_mae")}
 
     def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
         """The loss of a language model of transformers, from its logits."""
@@ -92,11 +91,10 @@ class DenoisingMetrics(SplitMetrics):
         return counts.unflatten(0, (self.documents, -1)).sum(0)
 
     def scores(self, rows: np.ndarray) -> dict[str, float]:
-        scored = rows[:, 0].astype(np.int64)
-        name, column = ("masked_mae", rows[:, 2]) if self._continuous else ("masked_accuracy", rows[:, 1])
-        metric = self._metrics[name].compute(predictions=column, references=scored)
-        loss = float(rows[:, 2].sum() / max(scored.sum(), 1))
-        return {**metric, "exact_loss": loss, "scored_positions": int(scored.sum())}
+        scored, restored, loss = (float(column.sum()) for column in rows.T)
+        name, total = ("masked_mae", loss) if self._continuous else ("masked_accuracy", restored)
+        count = max(scored, 1)
+        return {name: total / count, "exact_loss": loss / count, "scored_positions": int(scored)}
 
 
 def first_output(logits) -> torch.Tensor:
@@ -164,7 +162,7 @@ class TokenMetrics(ClassificationMetrics):
             return self._count_errors(logits_BLK, labels_BLK, scored_BLK)
         losses = F.binary_cross_entropy_with_logits(logits_BLK, labels_BLK, reduction="none")
         given, true = (logits_BLK > 0) & scored_BLK, (labels_BLK > 0) & scored_BLK
-        counts = torch.cat([_sum(kind, (1,)) for kind in (given & true, given, true)], dim=1)
+        counts = torch.cat([kind.sum(1, dtype=torch.float64) for kind in (given & true, given, true)], dim=1)
         return torch.cat([_sum(scored_BLK), _sum(losses.masked_fill(~scored_BLK, 0)), counts], dim=1)
 
     def _count_classes(self, logits_BLK: torch.Tensor, labels_BL: torch.Tensor) -> torch.Tensor:
@@ -204,11 +202,9 @@ class TokenMetrics(ClassificationMetrics):
         return error_scores(scored, *counts)
 
 
-def _sum(entries: torch.Tensor, dims: tuple[int, ...] | None = None) -> torch.Tensor:
-    """Sums per example in float64: over everything (B, 1), or over `dims`."""
-    if dims is None:
-        return entries.flatten(1).sum(1, keepdim=True, dtype=torch.float64)
-    return entries.sum(dims, dtype=torch.float64)
+def _sum(entries: torch.Tensor) -> torch.Tensor:
+    """Sums per example in float64, (B, 1)."""
+    return entries.flatten(1).sum(1, keepdim=True, dtype=torch.float64)
 
 
 def decide(logits: np.ndarray, problem_type: str) -> np.ndarray:

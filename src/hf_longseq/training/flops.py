@@ -21,7 +21,6 @@ from transformers.utils import logging
 from hf_longseq.data.collators import in_direction
 
 logger = logging.get_logger(__name__)
-_counts: dict[tuple, int] = {}
 
 
 def training_flops(
@@ -30,24 +29,19 @@ def training_flops(
     """Floating-point operations of one forward and backward pass, per example; None where they cannot be counted.
 
     Works on a copy of the model, so that neither gradients nor running statistics change, and leaves the random
-    generators of torch as they were. A process counts once for each configuration and shape of batch. The collator
-    must draw nothing from a state of its own. All rows are padded to the longest, and cost as much.
+    generators of torch as they were. The collator must draw nothing from a state of its own. All rows are padded
+    to the longest, and cost as much.
     """
     devices = [device] if device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices):
             batch = {name: tensor.to(device) for name, tensor in collator(list(rows)).items()}
-            shapes = tuple((name, tuple(tensor.shape)) for name, tensor in batch.items())
-            batch = in_direction(batch, "forward")
-            counted = (type(model), model.config.to_json_string(), device.type, shapes)
-            if counted not in _counts:
-                twin = copy.deepcopy(model).to(device).train()
-                if getattr(twin.config, "use_cache", None):
-                    twin.config.use_cache = False
-                with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
-                    twin(**batch).loss.backward()
-                _counts[counted] = counter.get_total_flops()
-        return _counts[counted] / len(rows)
+            twin = copy.deepcopy(model).to(device).train()
+            if getattr(twin.config, "use_cache", None):
+                twin.config.use_cache = False
+            with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
+                twin(**in_direction(batch, "forward")).loss.backward()
+        return counter.get_total_flops() / len(rows)
     except (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError) as error:  # torch asserts shapes
         logger.info(f"the operations of {type(model).__name__} could not be counted: {error}")
         return None

@@ -39,6 +39,7 @@ from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run_folder import environment
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
+from hf_longseq.training.trainer_card import chosen_evaluation
 from hf_longseq.training.transfer import local_checkpoint
 
 if TYPE_CHECKING:
@@ -164,17 +165,15 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
         limit = getattr(section, f"num_{name}_examples")
         whole = splits[name]
         held_out[name] = whole if limit is None else limit_examples(whole, min(limit, len(whole)), seed=HELD_OUT_SEED)
+    validation = held_out["validation"]
+    if section.chosen_on == "labels":
+        labelled, validation = _cut_labels(labelled, spec, by_class)
     if section.pretrain_inputs in ("unlabelled", "all+unlabelled"):
         pretrain = _with_unlabelled(section, splits, spec)
     elif isinstance(section.pretrain_inputs, int):  # in the order of the labelled subsets
         pretrain = limit_examples(train, section.pretrain_inputs, subset_seed, by_class, "data.pretrain_inputs")
     else:
         pretrain = {"subset": labelled, "all": train}[section.pretrain_inputs]
-    validation = held_out["validation"]
-    if section.chosen_on == "labels":
-        subset = section.pretrain_inputs == "subset"
-        labelled, validation = _cut_labels(labelled, spec, by_class)
-        pretrain = labelled if subset else pretrain
     return TaskData(spec, pretrain, held_out["validation"], labelled, validation, held_out["test"])
 
 
@@ -312,7 +311,7 @@ def _run(job: Job, overwrite: bool) -> RunResult:
 def _trainer(job: Job, stop: callbacks.StopOnSignal) -> LongSeqTrainer:
     seed = job.run["seed"]
     arguments = job.settings.of_run(job.folder, steps=job.steps, seed=seed, metric=job.metric)
-    progress = callbacks.ProgressReport(job.folder.name, job.listener, job.metric)
+    progress = callbacks.ProgressReport(job.tell, job.metric)
     trainer = (SPTTrainer if job.pretrains else LongSeqTrainer)(
         model=job.recipe.model,
         args=arguments,
@@ -397,7 +396,7 @@ def _result(
         "task": job.recipe.data.task,
         "arch": job.recipe.model.arch,
         "metric": job.metric,
-        "validation": best_validation(trainer),
+        "validation": metrics_without_prefix(chosen_evaluation(trainer), "eval"),
         **({} if test_metrics is None else {"test": test_metrics}),
         "best_step": trainer.state.best_global_step or 0,
         "steps": job.steps,
@@ -450,11 +449,3 @@ def _chance(job: Job, result: dict[str, Any]) -> dict[str, Any]:
             f"learning_rate (now {job.settings.learning_rate:g}){remedy}",
         )
     return {"chance": chance, "stuck_at_chance": stuck}
-
-
-def best_validation(trainer: LongSeqTrainer) -> dict[str, float]:
-    """Validation metrics of the chosen checkpoint."""
-    for entry in trainer.state.log_history:
-        if entry["step"] == (trainer.state.best_global_step or 0) and "eval_loss" in entry:
-            return metrics_without_prefix(entry, "eval")
-    return {}

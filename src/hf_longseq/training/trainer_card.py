@@ -68,7 +68,8 @@ def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stat
         spec=spec,
         data=", ".join(filter(None, (spec.name, without_paths(spec.source or ""), spec.note))),
         sizes=_sizes(trainer),
-        **_scores(trainer),
+        evaluated=f"step {chosen_evaluation(trainer).get('step')}",
+        scores=metrics_without_prefix(chosen_evaluation(trainer), "eval"),
         steps=state.global_step,
         planned=state.max_steps,
         settings={
@@ -106,9 +107,8 @@ def _sizes(trainer: transformers.Trainer) -> dict[str, str]:
     return {name: f"{len(split):,}" for name, split in rows.items() if hasattr(split, "__len__")}
 
 
-def _scores(trainer: transformers.Trainer) -> dict[str, Any]:
-    """Metrics of the last evaluation, or of the step whose weights were loaded as the best."""
+def chosen_evaluation(trainer: transformers.Trainer) -> dict[str, Any]:
+    """What the log says of the step whose weights were loaded as the best, or else of the last evaluation."""
     found = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     best = trainer.state.best_global_step if trainer.args.load_best_model_at_end else None
-    entry = next((one for one in found if one["step"] == best), found[-1] if found else {})
-    return {"evaluated": f"step {entry.get('step')}", "scores": metrics_without_prefix(entry, "eval")}
+    return next((one for one in found if one["step"] == best), found[-1] if found else {})
