@@ -38,10 +38,10 @@ print(json.dumps([peak(2), peak(4)]))
 """
 
 MODELS = {
-    "s4": {"hidden_size": 128, "num_hidden_layers": 4, "state_size": 64, "bidirectional": True},
+    "s4": {"hidden_size": 128, "num_hidden_layers": 2, "state_size": 64, "bidirectional": True},
     "transformer": {
         "hidden_size": 128,
-        "num_hidden_layers": 4,
+        "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "attention_window": 512,
         "position_embedding": "rotary",
