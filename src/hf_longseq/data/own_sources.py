@@ -211,16 +211,14 @@ def rows_of(data: Any, num_rows: int | None = None, cache_dir: str | None = None
         if isinstance(data, IterableDataset):
             return _on_disk(data, num_rows, cache_dir)
         if isinstance(data, Mapping):
-            return Dataset.from_dict({str(name): _plain(column) for name, column in data.items()})
-        if isinstance(data, np.ndarray):
-            return Dataset.from_dict({"x": _plain(data)})
+            return Dataset.from_dict({str(name): list(column) for name, column in data.items()})
         if not isinstance(data, list | tuple):
             random_access = hasattr(data, "__getitem__") and hasattr(data, "__len__")
             data = map(data.__getitem__, range(len(data))) if random_access else data
         items = list(islice(data, num_rows))
         if items and isinstance(items[0], Mapping):
-            return Dataset.from_list([{name: _plain(value) for name, value in item.items()} for item in items])
-        return Dataset.from_dict({"text" if items and isinstance(items[0], str) else "x": _plain(items)})
+            return Dataset.from_list(items)
+        return Dataset.from_dict({"text" if items and isinstance(items[0], str) else "x": items})
 
 
 def _on_disk(stream: IterableDataset, num_rows: int | None, cache_dir: str | None) -> Dataset:
@@ -231,21 +229,12 @@ def _on_disk(stream: IterableDataset, num_rows: int | None, cache_dir: str | Non
         fresh = Path(place, "rows.arrow")
         with ArrowWriter(features=stream.features, path=str(fresh)) as writer:
             for row in islice(stream, num_rows):
-                writer.write({name: _plain(value) for name, value in row.items()})
+                writer.write(row)
             writer.finalize()
         kept = folder / f"{content_hash(Dataset.from_file(str(fresh)))}.arrow"
         if not kept.is_file():
             fresh.rename(kept)
     return Dataset.from_file(str(kept))
-
-
-def _plain(value: Any) -> Any:
-    """Arrays and tensors as Arrow takes them."""
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    return value.tolist() if isinstance(value, np.ndarray) and (value.dtype.kind in "OUS" or not value.ndim) else value
 
 
 def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
@@ -319,7 +308,7 @@ def _read_npz(path: Path) -> Dataset:
                 "into memory: save each array as .npy, which is read in place."
             )
         with np.load(path, allow_pickle=False) as archive:
-            return Dataset.from_dict({name: _plain(array) for name, array in archive.items()})
+            return Dataset.from_dict(dict(archive))
 
 
 def _open_npy(path: Path, cache_dir: str | None) -> Source:
@@ -342,7 +331,7 @@ def _open_npy(path: Path, cache_dir: str | None) -> Source:
 def _npy_rows(stamps: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
     arrays = {Path(file).stem: np.load(file, allow_pickle=False, mmap_mode="r") for file in stamps}
     for row in range(len(next(iter(arrays.values())))):
-        yield {name: _plain(np.asarray(array[row])) for name, array in arrays.items()}
+        yield {name: array[row] for name, array in arrays.items()}
 
 
 def _open_folder(folder: Path, cache_dir: str | None) -> Source:
