@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from datasets import concatenate_datasets
+from datasets import Dataset, concatenate_datasets
 from scipy.signal import welch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -31,19 +31,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hf_longseq.comparison.arms import BASELINE
+from hf_longseq.comparison.plan import Run
+from hf_longseq.comparison.prepare import DataCache
 from hf_longseq.comparison.results import BASELINES
 from hf_longseq.data import byte_text
+from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.metrics import load_metric, spans
 from hf_longseq.models.longseq_losses import IGNORE_INDEX
 from hf_longseq.training.run_folder import write_whole
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-
-    from hf_longseq.comparison.plan import Run
-    from hf_longseq.comparison.prepare import DataCache
-    from hf_longseq.data.task import TaskSpec
 
 PENALTIES = 10.0 ** np.arange(-3, 8)
 # a ridge on more rows, or on more positions, gains little and takes minutes
@@ -73,7 +69,7 @@ class Baseline:
     seconds: float
 
 
-def fit_baselines(train: "Dataset", test: "Dataset", spec: "TaskSpec", *, seed: int = 0) -> list[Baseline]:
+def fit_baselines(train: Dataset, test: Dataset, spec: TaskSpec, *, seed: int = 0) -> list[Baseline]:
     """Fit every baseline that suits the task on the labelled rows of `train`, and score it on `test`.
 
     Args:
@@ -108,7 +104,7 @@ def fit_baselines(train: "Dataset", test: "Dataset", spec: "TaskSpec", *, seed: 
     return found
 
 
-def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") -> None:
+def add_baselines(output_dir: Path, runs: Iterable[Run], data: DataCache) -> None:
     """Fit the baselines on the labels of every reported run, and add their scores to `baselines.csv` of a comparison.
 
     Labels that differ from seed to seed are fitted seed by seed. Scores that the file holds are kept.
@@ -135,7 +131,7 @@ def add_baselines(output_dir: Path, runs: "Iterable[Run]", data: "DataCache") ->
         write_whole(path, pd.concat([one for one in tables if len(one)]).to_csv(index=False, lineterminator="\n"))
 
 
-def _lines(run: "Run", train: "Dataset", test: "Dataset", spec: "TaskSpec") -> list[dict[str, Any]]:
+def _lines(run: Run, train: Dataset, test: Dataset, spec: TaskSpec) -> list[dict[str, Any]]:
     """A line per baseline and metric, in the columns of `scores.csv`."""
     same = {"fraction": run.fraction, "seed": run.seed, "subset_seed": run.recipe.data.subset_seed, "split": "test"}
     same |= {"arm": "scratch", "labels": len(train), "examples": len(test), "chosen": True, "tuning": False}
@@ -151,7 +147,7 @@ def _lines(run: "Run", train: "Dataset", test: "Dataset", spec: "TaskSpec") -> l
 Scores = Iterator[tuple[str, dict[str, float]]]
 
 
-def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> Scores:
+def _per_sequence(train: Dataset, test: Dataset, spec: TaskSpec, seed: int) -> Scores:
     sequences, others = (_inputs(rows, spec) for rows in (train, test))
     targets, truth = (np.asarray(rows["labels"][:]) for rows in (train, test))
     for name, features in {"majority": None, **_sequence_features(spec, seed)}.items():
@@ -159,7 +155,7 @@ def _per_sequence(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int
         yield name, _sequence_scores(guess, truth, spec)
 
 
-def _per_position(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int) -> Scores:
+def _per_position(train: Dataset, test: Dataset, spec: TaskSpec, seed: int) -> Scores:
     """Every position of a row is an example, seen through windows around it."""
     inputs, test_inputs = (_inputs(rows, spec) for rows in (train, test))
     # of every position: (L,) or (L, labels)
@@ -179,7 +175,7 @@ def _per_position(train: "Dataset", test: "Dataset", spec: "TaskSpec", seed: int
         yield name, _position_scores([model.predict(way(one)) for one in test_inputs], test_labels, spec)
 
 
-def _inputs(rows: "Dataset", spec: "TaskSpec") -> list[Any]:
+def _inputs(rows: Dataset, spec: TaskSpec) -> list[Any]:
     """The inputs of a split: ids (L,), pairs of them, or values (L, C) in float32."""
     if spec.modality == "values":
         return [np.asarray(row, np.float32).reshape(len(row), -1) for row in rows["input_values"][:]]
@@ -189,7 +185,7 @@ def _inputs(rows: "Dataset", spec: "TaskSpec") -> list[Any]:
     return ids
 
 
-def _model(spec: "TaskSpec", features: Any) -> Any:
+def _model(spec: TaskSpec, features: Any) -> Any:
     """A ridge on standardised features, or the most frequent class (the mean) where there are no features."""
     classes = spec.problem_type != "regression"
     if features is None:
@@ -198,7 +194,7 @@ def _model(spec: "TaskSpec", features: Any) -> Any:
     return make_pipeline(features, StandardScaler(), ridge)
 
 
-def _sequence_features(spec: "TaskSpec", seed: int) -> dict[str, Any]:
+def _sequence_features(spec: TaskSpec, seed: int) -> dict[str, Any]:
     """The ways to features that suit a task."""
     if spec.modality == "values":
         of_values = {"log spectra": _each(log_spectrum), "random kernels": RandomKernels(seed)}
@@ -323,7 +319,7 @@ class RandomKernels(BaseEstimator, TransformerMixin):
             return torch.conv1d(values_BCL, weight_KC9, padding=4 * dilation, dilation=dilation).numpy()
 
 
-def around(spec: "TaskSpec") -> Callable[[np.ndarray], np.ndarray]:
+def around(spec: TaskSpec) -> Callable[[np.ndarray], np.ndarray]:
     """What stands at each of the `NEAR` places on either side, and the means over `FAR` places before and after."""
 
     def features(one: np.ndarray) -> np.ndarray:
@@ -360,12 +356,12 @@ def frames_around(inputs: Sequence[np.ndarray]) -> Callable[[np.ndarray], np.nda
     return features
 
 
-def _sequence_scores(guess: np.ndarray, truth: np.ndarray, spec: "TaskSpec") -> dict[str, float]:
+def _sequence_scores(guess: np.ndarray, truth: np.ndarray, spec: TaskSpec) -> dict[str, float]:
     metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(spec.problem_type or "", "accuracy")
     return load_metric(metric).compute(predictions=guess.reshape(truth.shape), references=truth)
 
 
-def _position_scores(guesses: list[np.ndarray], truths: list[np.ndarray], spec: "TaskSpec") -> dict[str, float]:
+def _position_scores(guesses: list[np.ndarray], truths: list[np.ndarray], spec: TaskSpec) -> dict[str, float]:
     """Scores over the scored positions of a split, and of spans where the labels are classes."""
     pairs = [(guess.reshape(truth.shape), truth) for guess, truth in zip(guesses, truths, strict=True)]
     kept = [(truth != IGNORE_INDEX).reshape(len(truth), -1).all(axis=1) for truth in truths]

@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pandas as pd
 
 from hf_longseq.comparison.answer import LOOKS, Answer, answers
@@ -42,7 +41,7 @@ from hf_longseq.comparison.prepare import DataCache, check_held_out, check_model
 from hf_longseq.comparison.results import FAILED, PLAN, RESULTS, PlanResults, collect
 from hf_longseq.comparison.scores import read_results, reported
 from hf_longseq.comparison.tables import results_text
-from hf_longseq.comparison.workers import Cluster, Here, Processes, Task, Workers, usual_jobs
+from hf_longseq.comparison.workers import Cluster, Processes, Task, Workers, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, run_folder
@@ -188,7 +187,7 @@ def _workers(
             raise HfLongSeqError("jobs is given with ray_address, where Ray decides how many run at a time: give one.")
         return Cluster(ray_address, processes, listener)
     jobs = usual_jobs(processes) if jobs is None else jobs
-    return Here(listener, data) if jobs == processes == 1 else Processes(jobs, processes, listener)
+    return Workers(listener, data) if jobs == processes == 1 else Processes(jobs, processes, listener)
 
 
 def spt(
@@ -241,16 +240,10 @@ def spt(
 
 def clear_leftovers(output_dir: Path) -> None:
     """Wait for the processes of a command that was killed, which end with it, and remove what they left of runs."""
-    for lock in (output_dir / RUNS).glob(f"*/{run_folder.LOCK}"):
-        try:
-            with filelock.FileLock(lock, timeout=run_folder.SECONDS_TO_DIE):
-                if (lock.parent / run_folder.METRICS).is_file():
-                    shutil.rmtree(lock.parent / run_folder.CHECKPOINTS, ignore_errors=True)
-                lock.unlink()
-        except filelock.Timeout:
-            raise HfLongSeqError(
-                f"{lock.parent} is in use by another command ({run_folder.read_text(lock)}): let it end."
-            ) from None
+    for lock in list((output_dir / RUNS).glob(f"*/{run_folder.LOCK}")):
+        with run_folder.holding(lock.parent):
+            if (lock.parent / run_folder.METRICS).is_file():
+                shutil.rmtree(lock.parent / run_folder.CHECKPOINTS, ignore_errors=True)
 
 
 @dataclass
@@ -333,9 +326,5 @@ def keep_best(output_dir: Path) -> Path | None:
         return None
     best = runs["validation"].idxmax() if runs["greater_is_better"].all() else runs["validation"].idxmin()
     source = output_dir / runs.loc[best, "run"]
-
-    def copy(fresh: Path) -> None:
-        shutil.copytree(source, fresh, dirs_exist_ok=True)
-
-    run_folder.replace_folder(output_dir / BEST, copy)
+    run_folder.replace_folder(output_dir / BEST, lambda fresh: shutil.copytree(source, fresh, dirs_exist_ok=True))
     return output_dir / BEST

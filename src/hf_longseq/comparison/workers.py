@@ -165,10 +165,10 @@ def wait_for_file(path: Path, where: str) -> None:
 
 
 class Workers:
-    """A context that does tasks. `listener` is told what they report."""
+    """A context that does tasks, here as they are submitted, in this process. `listener` is told what they report."""
 
-    def __init__(self, listener: Listener):
-        self.listener = listener
+    def __init__(self, listener: Listener, data: DataCache | None = None):
+        self.listener, self.data = listener, data or DataCache()
 
     def __enter__(self):
         return self
@@ -177,8 +177,10 @@ class Workers:
         pass
 
     def submit(self, task: Task) -> Future:
-        """Start a task, or put it into the queue."""
-        raise NotImplementedError
+        """Do a task, start it, or put it into the queue."""
+        future: Future = Future()
+        future.set_result(perform(task, self.listener, self.data))
+        return future
 
     def reports(self) -> Iterable[tuple]:
         """What the tasks have reported since the last call."""
@@ -196,19 +198,6 @@ class Workers:
     def check(self, future: Future) -> None:
         """Raise the error of a task that has ended."""
         future.result()
-
-
-class Here(Workers):
-    """Does each task in this process, as it is submitted."""
-
-    def __init__(self, listener: Listener, data: DataCache):
-        super().__init__(listener)
-        self.data = data
-
-    def submit(self, task: Task) -> Future:
-        future: Future = Future()
-        future.set_result(perform(task, self.listener, self.data))
-        return future
 
 
 class Processes(Workers):
