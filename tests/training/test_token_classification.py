@@ -57,7 +57,7 @@ def test_scores_of_classes_are_those_of_the_metrics_over_the_scored_positions():
     np.add.at(confusion, (np.concatenate(true), np.concatenate(given)), 1)
     spans = sum(count_spans(one, other, Tags.of(NAMES)) for one, other in zip(given, true, strict=True))
     expected = position_scores(confusion, NAMES) | span_scores(spans)
-    expected |= {"exact_loss": float(torch.cat(losses).mean()), "scored_positions": sum(map(len, true))}
+    expected |= {"loss": float(torch.cat(losses).mean()), "scored_positions": sum(map(len, true))}
     assert result == pytest.approx(expected, rel=1e-6)
 
 
@@ -80,7 +80,7 @@ def test_scores_of_several_labels_and_of_numbers_are_those_of_the_metrics(proble
     for name in names:
         expected = load_metric(name).compute(predictions=outputs, references=targets)
         assert {key: result[key] for key in expected} == pytest.approx(expected, rel=1e-5)
-    assert result["exact_loss"] == pytest.approx(loss, rel=1e-5)
+    assert result["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 def test_spans_of_an_answer():

@@ -26,7 +26,8 @@ class SplitMetrics:
     """Loss and metrics of a whole split, from a row of numbers per example.
 
     Use with `batch_eval_metrics=True`: `reduce` makes these rows of logits and labels before anything is gathered, and
-    calling the object adds a batch or, with `compute_result`, gives the result.
+    calling the object adds a batch or, with `compute_result`, gives the result. The `loss` in it, a sum over the split
+    divided once, takes the place of the Trainer's mean of batch means.
     """
 
     def __init__(self):
@@ -94,7 +95,7 @@ class DenoisingMetrics(SplitMetrics):
         scored, restored, loss = (float(column.sum()) for column in rows.T)
         name, total = ("masked_mae", loss) if self._continuous else ("masked_accuracy", restored)
         count = max(scored, 1)
-        return {name: total / count, "exact_loss": loss / count, "scored_positions": int(scored)}
+        return {name: total / count, "loss": loss / count, "scored_positions": int(scored)}
 
 
 def first_output(logits) -> torch.Tensor:
@@ -128,7 +129,7 @@ class ClassificationMetrics(SplitMetrics):
     def scores(self, rows: np.ndarray) -> dict[str, float]:
         classes = self.problem_type == "single_label_classification"
         logits, labels = np.split(rows, [-1 if classes else rows.shape[1] // 2], axis=1)
-        decided, result = decide(logits, self.problem_type), {"exact_loss": self._loss(logits, labels)}
+        decided, result = decide(logits, self.problem_type), {"loss": self._loss(logits, labels)}
         if self.problem_type != "multi_label_classification":
             decided, labels = decided.reshape(-1), labels.reshape(-1)
         metric = load_metric(self.FITTING[self.problem_type][0])
@@ -188,7 +189,7 @@ class TokenMetrics(ClassificationMetrics):
 
     def scores(self, rows: np.ndarray) -> dict[str, float]:
         scored, loss, *counts = rows.sum(0)
-        result = {"exact_loss": float(loss / max(scored, 1)), "scored_positions": int(scored)}
+        result = {"loss": float(loss / max(scored, 1)), "scored_positions": int(scored)}
         return result | self._scores(scored, np.array(counts))
 
     def _scores(self, scored: float, counts: np.ndarray) -> dict[str, float]:

@@ -37,7 +37,7 @@ from hf_longseq.training import checkpoints
 from hf_longseq.training.assemble import assemble, pretrains
 from hf_longseq.training.callbacks import DropoutOfItsOwn
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
-from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, TokenMetrics, first_output
+from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows, opened
 from hf_longseq.training.sampling import (
     FilledDataset,
@@ -354,21 +354,13 @@ class LongSeqTrainer(Trainer):
         """As in transformers: `predictions` of a classifier are its logits, (B, K) or (B, L, K), whether the rows have
         labels or not. Those of a denoiser are its counts."""
         metrics, reduce = self.compute_metrics, self.preprocess_logits_for_metrics
-        if isinstance(metrics, (ClassificationMetrics, TokenMetrics)):
+        if isinstance(metrics, ClassificationMetrics):
             self.preprocess_logits_for_metrics = lambda logits, labels: first_output(logits)
             self.compute_metrics = functools.partial(_scores_of_logits, metrics)
         try:
             return super().predict(*args, **kwargs)
         finally:
             self.compute_metrics, self.preprocess_logits_for_metrics = metrics, reduce
-
-    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
-        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
-        # The stock loss is a mean of batch means; ours is the sum over the split divided once.
-        exact = output.metrics.pop(f"{metric_key_prefix}_exact_loss", None)
-        if exact is not None:
-            output.metrics[f"{metric_key_prefix}_loss"] = exact
-        return output
 
 
 class SPTTrainer(LongSeqTrainer):
