@@ -34,5 +34,5 @@ def test_a_damaged_record_is_named(tmp_path):
     with pytest.raises(HfLongSeqError, match=r"trained_on\.npy could not be read .*: restore it, or delete it"):
         count_trained_on(tmp_path, rows([1]), "test")
     np.save(tmp_path / row_hashes.FILE, np.zeros((2, 2)))
-    with pytest.raises(HfLongSeqError, match=r"trained_on\.npy holds float64 of shape \(2, 2\)"):
+    with pytest.raises(HfLongSeqError, match=r"trained_on\.npy could not be read .it holds float64 of shape \(2, 2\)"):
         count_trained_on(tmp_path, rows([1]), "test")

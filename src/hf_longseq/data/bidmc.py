@@ -82,13 +82,11 @@ def task_spec(target: str, split: str) -> TaskSpec:
 
 def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:
     """Windows (L, C) float32 and targets of a .ts file: dimensions separated by colons, the target last."""
-    in_data = False
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            line = line.strip()
-            if not in_data:
-                in_data = line.lower() == "@data"
-                continue
+    with file.open(encoding="utf-8") as content:
+        lines = enumerate(map(str.strip, content), start=1)
+        if not any(line.lower() == "@data" for _, line in lines):
+            raise HfLongSeqError(f"{file} has no line '@data': it is no .ts file, get it again.")
+        for number, line in lines:
             if not line:
                 continue
             *dimensions, target = line.split(":")
@@ -105,8 +103,6 @@ def read_ts(file: Path) -> Iterator[tuple[np.ndarray, float]]:
             if not np.isfinite(window).all() or not np.isfinite(value):
                 raise HfLongSeqError(f"{file}, line {number}, holds a missing value: remove the line.")
             yield window, value
-    if not in_data:
-        raise HfLongSeqError(f"{file} has no line '@data': it is no .ts file, get it again.")
 
 
 def _split(windows: list[np.ndarray], split: str, in_train_file: int) -> dict[str, np.ndarray]:

@@ -153,8 +153,8 @@ def _generate(
             pool = ProcessPoolExecutor(num_workers, context, end_with_parent)
             stack.callback(pool.shutdown, cancel_futures=True)
             rows = pool.map(make, numbers, repeat(0), chunksize=rows_per_part)
-        bar = stack.enter_context(tqdm(total=len(numbers), unit="ex", desc=name))
-        for number, split, row in zip(numbers, split_of, rows, strict=True):
+        bar = tqdm(rows, total=len(numbers), unit="ex", desc=name)
+        for number, split, row in zip(numbers, split_of, bar, strict=True):
             draw = 0
             # a row that an earlier one equals is drawn again, so that splits share no example
             while distinct_column and (content := hash_of([row[distinct_column].tobytes()])) in seen:
@@ -168,7 +168,6 @@ def _generate(
             if distinct_column:
                 seen.add(content)
             yield split, row
-            bar.update()
 
 
 def sequence_feature(dtype: str, num_channels: int = 1) -> List | Array2D:

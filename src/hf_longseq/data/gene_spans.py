@@ -69,28 +69,16 @@ def task_spec(length: int = 1024) -> TaskSpec:
 
 
 def windows(genome: Genome, split: str, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Token ids and labels of a split's windows, (L,) each, one after the other.
-
-    Args:
-        genome: The genome.
-        split: "train", "validation" or "test".
-        length: Bases of a window L.
-    """
+    """Token ids and labels of a split's windows of `length` bases, (L,) each, one after the other."""
     places = list(genomes.cut(gene_starts.stretches(genome, split), length, length, seed=SPLITS.index(split)))
     if not places:
         raise HfLongSeqError(
             f"The {split} stretch of {genome.name} has no {length} bases in a row: take a longer genome."
         )
-    covers = strand_cover(genome)
+    covers = np.zeros((2, len(genome.codes)), bool)  # bases in a gene of the forward strand, of the backward strand
+    for first, end, strand in genome.genes.tolist():
+        covers[int(strand < 0), first:end] = True
     for first, end, strand in places:
         this_L, other_L = (cover[first:end][::strand] for cover in covers[::strand])
         labels_L = np.where(this_L, THIS, np.where(other_L, OTHER, BETWEEN))
         yield genomes.read_along(genome.codes, first, end, strand), labels_L
-
-
-def strand_cover(genome: Genome) -> np.ndarray:
-    """Which bases lie in a gene of the forward strand, and which in one of the backward strand: (2, bases) bool."""
-    covers = np.zeros((2, len(genome.codes)), bool)
-    for first, end, strand in genome.genes.tolist():
-        covers[int(strand < 0), first:end] = True
-    return covers

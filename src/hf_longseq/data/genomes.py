@@ -119,30 +119,25 @@ def read_genbank(path: str | Path) -> Genome:
     """
     path = Path(path)
     records, genes, offset, name = [], [], 0, ""
-    for text in _records(path):
-        head = re.match(r"LOCUS +(\S+) +(\d+) bp", text)
-        features, marker, origin = text.partition("\nORIGIN")
-        letters = re.sub(r"[\s\d]", "", origin.partition("\n")[2])
-        if head is None or not marker or len(letters) != int(head[2]):
-            raise HfLongSeqError(f"{path} is cut off or no GenBank file: its records need LOCUS and ORIGIN, whole.")
-        records.append(CODES[np.frombuffer(letters.encode("ascii", "replace"), np.uint8)])
-        genes += [(first + offset, end + offset, strand) for first, end, strand in _genes(features)]
-        offset, name = offset + len(letters), name or head[1]
+    kinds = (OSError, EOFError, ValueError)
+    with explained(f"{path} is cut off or no GenBank file", *kinds, remedy="get it again"):
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            *texts, rest = re.split(r"^//.*\n?", file.read(), flags=re.MULTILINE)
+        if rest.strip() or not texts:
+            raise ValueError("its last record has no end, //")
+        for text in texts:
+            head = re.match(r"\n*LOCUS +(\S+) +(\d+) bp", text)
+            features, marker, origin = text.partition("\nORIGIN")
+            letters = re.sub(r"[\s\d]", "", origin.partition("\n")[2])
+            if head is None or not marker or len(letters) != int(head[2]):
+                raise ValueError("its records need LOCUS and ORIGIN, whole")
+            records.append(CODES[np.frombuffer(letters.encode("ascii", "replace"), np.uint8)])
+            genes += [(first + offset, end + offset, strand) for first, end, strand in _genes(features)]
+            offset, name = offset + len(letters), name or head[1]
     if not genes:
         raise HfLongSeqError(f"{path} has no genes (features CDS): get the record with its annotation.")
     ends = np.cumsum([len(record) for record in records])
     return Genome(name, np.concatenate(records), np.array(sorted(genes), np.int64), ends)
-
-
-def _records(path: Path) -> Iterator[str]:
-    """Text of every record, without the line that ends it."""
-    kinds = (OSError, EOFError, UnicodeDecodeError)
-    with explained(f"{path} is cut off or no GenBank file", *kinds, remedy="get it again"):
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-            *records, rest = re.split(r"^//.*\n?", file.read(), flags=re.MULTILINE)
-    if rest.strip() or not records:
-        raise HfLongSeqError(f"{path} is cut off or no GenBank file: its last record has no end (//).")
-    yield from (record.lstrip("\n") for record in records)
 
 
 def _genes(features: str) -> Iterator[tuple[int, int, int]]:

@@ -108,9 +108,9 @@ class Labels:
     def _over_bytes(self, laid: np.ndarray, where: str, text: str) -> np.ndarray:
         """Labels of characters, each repeated for its bytes; of bytes as they are."""
         sizes = np.array([len(letter.encode()) for letter in text], np.int64)
+        if len(laid) == sizes.sum() != len(text):
+            return laid
         if len(laid) != len(text):
-            if len(laid) == sizes.sum():
-                return laid
             raise HfLongSeqError(f"{where} has {len(laid)} labels for {len(text)} characters: give one for each.")
         spread = np.repeat(laid, sizes, axis=0)
         later = np.ones(len(spread), bool)

@@ -120,8 +120,9 @@ class Source:
 
     def classes(self, name: str) -> list[str] | None:
         """Names of the numbered classes of a label column, if the source states them; all splits have to agree."""
-        stated = [(self.names[split], _element(rows, name)) for split, rows in self.splits.items()]
-        stated = [(where, kind.names) for where, kind in stated if isinstance(kind, ClassLabel)]
+        kinds = [(self.names[split], rows.features.get(name)) for split, rows in self.splits.items()]
+        kinds = [(where, getattr(kind, "feature", kind)) for where, kind in kinds]  # of lists what they hold
+        stated = [(where, kind.names) for where, kind in kinds if isinstance(kind, ClassLabel)]
         for where, names in stated:
             if names != stated[0][1]:
                 raise HfLongSeqError(
@@ -144,12 +145,6 @@ class Source:
                 "row is one example, so write its numbers into one column, as '0.5 1.2 0.7' under input_values."
             )
         raise HfLongSeqError(f"{self.name} has columns {', '.join(known)}: say which one with --input_column.")
-
-
-def _element(rows: Dataset, name: str) -> Any:
-    """The type of a column; of lists, that of what they hold."""
-    feature = rows.features.get(name)
-    return getattr(feature, "feature", feature)
 
 
 def open_source(data: Any, num_rows: int | None = None, cache_dir: str | None = None) -> Source:
@@ -313,13 +308,13 @@ def _read_npz(path: Path) -> Dataset:
 
 def _open_npy(path: Path, cache_dir: str | None) -> Source:
     """An array of examples, with other .npy files of the same folder as further columns."""
-    arrays, files = {}, {path.stem: path, **{file.stem: file for file in sorted(path.parent.glob("*.npy"))}}
+    files = {path.stem: path, **{file.stem: file for file in sorted(path.parent.glob("*.npy"))}}
+    # a damaged header is parsed as Python, and raises what that parser raises
+    with explained(f"{path} could not be read", Exception, remedy="save a plain numeric array"):
+        arrays = {path.stem: np.load(path, allow_pickle=False, mmap_mode="r")}
     for name, file in files.items():
-        try:
+        with contextlib.suppress(Exception):
             arrays[name] = np.load(file, allow_pickle=False, mmap_mode="r")
-        except Exception as error:  # a damaged header is parsed as Python, and raises what that parser raises
-            if file == path:
-                raise HfLongSeqError(f"{path} could not be read ({error}): save a plain numeric array.") from error
     if not arrays[path.stem].ndim:
         raise HfLongSeqError(f"{path} holds a single number: save an array with one entry per example.")
     fitting = [name for name, array in arrays.items() if array.ndim and len(array) == len(arrays[path.stem])]

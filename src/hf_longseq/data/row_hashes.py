@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 
-from hf_longseq.errors import HfLongSeqError
+from hf_longseq.errors import explained
 
 logger = logging.getLogger(__name__)
 
@@ -89,10 +89,9 @@ def _read(folder: Path) -> np.ndarray:
     path = Path(folder) / FILE
     if not path.is_file():
         return np.array([], np.int64)
-    try:
+    kinds = (OSError, ValueError, EOFError)
+    with explained(f"{path} could not be read", *kinds, remedy="restore it, or delete it"):
         known = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise HfLongSeqError(f"{path} could not be read ({error}): restore it, or delete it.") from error
-    if known.ndim != 1 or known.dtype != np.int64:
-        raise HfLongSeqError(f"{path} holds {known.dtype} of shape {known.shape}: restore it, or delete it.")
+        if known.ndim != 1 or known.dtype != np.int64:
+            raise ValueError(f"it holds {known.dtype} of shape {known.shape}")
     return known

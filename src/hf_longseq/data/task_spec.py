@@ -102,12 +102,9 @@ class TaskSpec:
     def __post_init__(self):
         if self.modality not in ("tokens", "values"):
             raise HfLongSeqError(f"TaskSpec.modality is {self.modality!r}: use 'tokens' or 'values'.")
-        if self.modality == "tokens" and not self.vocab_size:
-            raise HfLongSeqError(
-                f"TaskSpec {self.name!r} has modality 'tokens' but no vocab_size: state the number of ids."
-            )
-        if self.modality == "values" and not self.num_channels:
-            raise HfLongSeqError(f"TaskSpec {self.name!r} has modality 'values' but no num_channels: state it.")
+        needed = "vocab_size" if self.modality == "tokens" else "num_channels"
+        if not getattr(self, needed):
+            raise HfLongSeqError(f"TaskSpec {self.name!r} has modality {self.modality!r} but no {needed}: state it.")
 
     @property
     def num_labels(self) -> int:

@@ -94,11 +94,9 @@ def find_clips(folder: Path) -> list[tuple[Path, int]]:
 def split_scenes(scenes: list[str]) -> dict[str, str]:
     """The split of every scene."""
     order = [scenes[i] for i in np.random.RandomState(0).permutation(len(scenes))]
-    tests, validations = (max(1, int(share * len(order))) for share in SHARES.values())
-    return {
-        scene: "test" if i < tests else "validation" if i < tests + validations else "train"
-        for i, scene in enumerate(order)
-    }
+    counts = [max(1, int(share * len(order))) for share in SHARES.values()]
+    parts = np.split(order, np.cumsum(counts))
+    return {str(scene): split for split, part in zip((*SHARES, "train"), parts, strict=True) for scene in part}
 
 
 def cut(path: Path, sampling_rate: int) -> list[np.ndarray]:
