@@ -68,16 +68,12 @@ def _starting_from(options, overrides: dict) -> tuple[str | None, str | None]:
     if options.recipe is not None:  # which has its own head, dropout and so on
         section = {name: value for name, value in section.items() if name not in HEAD_FIELDS}
     overrides["model"] = section | given
-    if (ids := _number_of_ids(folder)) and overrides.get("data", {}).get("task") == "own-data":
-        overrides["data"].setdefault("vocab_size", ids)
+    if overrides.get("data", {}).get("task") == "own-data":
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        mask, size = config.get("mask_token_id"), config.get("vocab_size")
+        if mask and mask == (size or 0) - 2:  # a model of own data: its ids, the mask and the padding
+            overrides["data"].setdefault("vocab_size", mask)
     return source, options.init_from
-
-
-def _number_of_ids(folder: Path) -> int | None:
-    """How many token ids a model of own data embeds beside its mask and its padding; of other inputs None."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    mask, size = config.get("mask_token_id"), config.get("vocab_size")
-    return mask if None not in (mask, size) and mask == size - 2 else None
 
 
 def show_spans(folder: Path) -> None:

@@ -50,6 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: list[str]) -> argparse.Namespace:
         """Parse normalised words; unknown options are errors."""
+        self.full = "--help_all" in argv
         known, rest = self.parse_known_args(argv)
         if rest:
             options = [option for action in self._actions for option in action.option_strings]
@@ -57,15 +58,6 @@ class Parser(argparse.ArgumentParser):
                 f"unknown option {rest[0]}{did_you_mean(rest[0], options)}; see `{self.prog} --help`."
             )
         return known
-
-
-class HelpAll(argparse.Action):
-    """`--help-all`: every option."""
-
-    def __call__(self, parser, *_):
-        parser.full = True
-        parser.print_help()
-        parser.exit()
 
 
 def normalise(argv: list[str]) -> list[str]:
@@ -138,7 +130,7 @@ USUAL = {"num_train_examples", "pretrain_inputs", "learning_rate", "objective", 
 
 def add_recipe_options(parser: Parser, phases: tuple[str, ...]) -> None:
     """Add what the training commands share, and describe the options of the sections for `--help`."""
-    parser.add_argument("--help_all", action=HelpAll, nargs=0, help="every option")
+    parser.add_argument("--help_all", action="help", help="every option")
     parser.add_argument("--recipe", "--config", dest="recipe", help="shipped recipe, or path of a .yaml file")
     parser.add_argument("--task", help="task, see `hf-longseq tasks`")
     parser.add_argument("--data", metavar="SOURCE", help="own csv, jsonl, parquet, npy, npz, folder, or Hub id")
@@ -225,10 +217,9 @@ def describe_sections(parser: Parser) -> None:
 
 def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     """Add the short options (`--task`, `--arch`, ...) to the overrides."""
-    short = {"task": "data.task", "train_fraction": "data.train_fraction"}
-    for name, dotted in short.items():
+    for name in ("task", "train_fraction"):
         if getattr(options, name) is not None:
-            set_dotted(overrides, dotted, getattr(options, name))
+            overrides.setdefault("data", {})[name] = getattr(options, name)
     _own_data(options, overrides)
     if options.arch is not None:
         overrides.setdefault("model", {})["arch"] = listed(options.arch)

@@ -35,8 +35,6 @@ COLUMNS = [
     "seconds", "parameters", "evaluations", "converged", "pretrain_loss", "scratch", "scratch_tied", "run",
     "pretrain_run",
 ]  # fmt: skip
-# what tells the runs of a comparison apart
-RUN = ["architecture", "arm", "fraction", "labels", "protocol", "point", "seed", "tuning"]
 CURVE_COLUMNS = ["run", "step", "value"]
 # Standard error of a metric over n examples, from its value. Of the errors for normal residuals, of R2 to first order.
 STANDARD_ERRORS = {

@@ -20,7 +20,6 @@ from hf_longseq.comparison.results import (
     CURVES,
     PLAN,
     RESULTS,
-    RUN,
     SCORES,
     Collected,
     collect,
@@ -200,7 +199,7 @@ def _reported(scores: pd.DataFrame) -> pd.DataFrame:
 
 def reported(scores: pd.DataFrame) -> pd.DataFrame:
     """A row per reported run: its test score is `value`, beside it `validation`, and `flops` of both phases."""
-    run = ["folder", *RUN]
+    run = ["folder", *KEY, "fraction", "point", "seed", "tuning"]
     validation = scores.loc[scores["split"] == "validation", [*run, "value"]].rename(columns={"value": "validation"})
     found = _reported(scores).merge(validation, "left", run)
     return found.assign(flops=found["pretrain_flops"] + found["finetune_flops"])

@@ -286,7 +286,10 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
         "start": start_of(run),
         "inputs": " and ".join(inputs_of(run.settings)),
         "pretraining": own if run.phase == "pretrain" else run.pretraining and run.pretraining["pretrain"],
-        "scores": {name: shown(value, name) for name, value in run.scores.items()},
+        "scores": {
+            name: f"{value:.1%}".replace("%", " %") if name in PERCENT else f"{value:.4g}"
+            for name, value in run.scores.items()
+        },
         "comparison": comparable_rows(run),
         "data": describe_data(run),
         "commands": commands(run),
@@ -328,11 +331,6 @@ def comparable_rows(run: Run) -> list[dict[str, Any]]:
     unit = " %" if run.compared_by in PERCENT else ""
     rows = [row for row in run.comparison if row["labels"] in counts]
     return [{**row, "score": score(row).partition("\n")[0] + unit} for row in rows]
-
-
-def shown(value: float, metric: str | None) -> str:
-    """A score as text: shares in percent."""
-    return f"{value:.1%}".replace("%", " %") if metric in PERCENT else f"{value:.4g}"
 
 
 def describe_data(run: Run) -> dict[str, Any]:

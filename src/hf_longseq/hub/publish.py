@@ -139,9 +139,8 @@ def _open(folder: Path) -> PreTrainedModel:
     with explained(f"{folder} holds no model", *DAMAGED, remedy="give another run"):
         held = run_folder.read_json(folder / "config.json")
         saved = getattr(models, str(held["architectures"][0]), None)
-    own = [config_class.model_type for config_class, _ in models.ARCHITECTURES.values()]
     ours = isinstance(saved, type) and issubclass(saved, PreTrainedModel)
-    if not ours or held.get("model_type") not in [*own, models.AdapterConfig.model_type]:
+    if not ours or held.get("model_type") != saved.config_class.model_type:
         raise HfLongSeqError(
             f"{folder} holds a model of type {held.get('model_type')!r}, which is none of this package's "
             "architectures: give another run, or use push_to_hub of the model itself."
