@@ -184,6 +184,18 @@ def test_only_classes_of_this_package_open_a_folder(run, architecture):
         publish(run, "org/name", dry_run=True)
 
 
+def test_a_configuration_names_no_other_weights(run, tmp_path, capsys):
+    """transformers reads a file that `transformers_weights` names in the place of model.safetensors."""
+    asked = ["predict", "--model", str(run), "--split", "test", "--limit", "2"]
+    tuning = ["finetune", "--init_from", str(run), "--max_steps", "1", "--output_dir", str(tmp_path / "tuned")]
+    assert main(asked) == 0
+    before = capsys.readouterr().out
+    (run / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    change(run / "config.json", transformers_weights="adapter_model.bin")
+    assert main(asked) == 0 and capsys.readouterr().out == before
+    assert main(tuning) == 0
+
+
 @pytest.mark.parametrize("command", ["evaluate", "predict", "kernels", "publish", "finetune"])
 def test_only_safetensors_are_opened(run, tmp_path, capsys, command):
     (run / "model.safetensors").unlink()

@@ -23,7 +23,7 @@ BUILT_IN = {
 
 
 def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTrainedConfig:
-    """The configuration of a folder or a repository; code that it names is forgotten.
+    """The configuration of a folder or a repository; code and other weights that it names are forgotten.
 
     Raises:
         ValueError: If it is damaged.
@@ -50,7 +50,8 @@ def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTr
     except (TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"the configuration of {source} is damaged ({' '.join(str(error).split())})") from error
     for part in _parts(config):
-        part.__dict__.pop("auto_map", None)
+        for name in ("auto_map", "transformers_weights"):
+            part.__dict__.pop(name, None)
         for name, known in BUILT_IN.items():
             if (asked := getattr(part, name, None)) not in known:
                 raise HfLongSeqError(
