@@ -306,3 +306,21 @@ def test_files_of_others_are_not_replaced_by_a_build(runs, tmp_path):
         with pytest.raises(HfLongSeqError, match="holds files that no build made|is a file: choose another"):
             publish(runs / "classifier", "org/name", dry_run=True, output_dir=place)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "text", ["# My project\n", "---\ntags: [mine]\n---\n", "---\ntags: [hf-longseq]\n---\n", "---\n: [\n---\n"]
+)
+def test_a_project_with_a_readme_is_no_earlier_build(runs, tmp_path, text):
+    (tmp_path / "README.md").write_text(text)
+    if "hf-longseq" in text:  # a clone of a repository of such a build
+        (tmp_path / ".git").mkdir()
+    with pytest.raises(HfLongSeqError, match="no build made: choose a new folder|choose a new output_dir"):
+        publish(runs / "classifier", "org/name", dry_run=True, output_dir=tmp_path)
+    assert (tmp_path / "README.md").read_text() == text
+
+
+def test_an_earlier_build_is_replaced(runs, tmp_path):
+    for _ in range(2):
+        publish(runs / "classifier", "org/name", dry_run=True, output_dir=tmp_path / "built")
+    assert (tmp_path / "built" / "config.json").is_file()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, errors, get_token
+from huggingface_hub import HfApi, ModelCard, errors, get_token
 from huggingface_hub.utils import validate_repo_id
 
 from hf_longseq.errors import HfLongSeqError, explained
@@ -24,6 +24,7 @@ CODE_AND_WEIGHTS = (
 )  # fmt: skip
 # Errors of the client, of its HTTP library, and of threads that upload.
 FAILURES = (errors.HfHubHTTPError.__bases__[0], OSError, RuntimeError, KeyError, ValueError)
+TAG = "hf-longseq"
 WHOLE = "holds all of the new files or none"
 
 
@@ -65,7 +66,7 @@ class Repository:
         ):
             validate_repo_id(repo_id)
         if options.get("output_dir"):
-            run_folder.check_replaceable(options["output_dir"], "README.md", "build")
+            _check_earlier_build(Path(options["output_dir"]))
         api = HfApi(token=token)
         if options.get("dry_run"):
             return cls(api, repo_id, **options)
@@ -132,3 +133,16 @@ def add_to_collection(
 def said_in_one_sentence(state: str) -> AbstractContextManager[None]:
     """Turn errors of the client into one sentence that begins with the state of the repository."""
     return explained(state, *FAILURES, remedy="put that right and rerun the command")
+
+
+def _check_earlier_build(folder: Path) -> None:
+    """Raise if an output folder holds files, but no card of this package, or what no build leaves."""
+    run_folder.check_replaceable(folder, "README.md", "build")
+    kept = [path for pattern in (".git", "checkpoint*") for path in folder.glob(pattern)]
+    card = folder / "README.md"
+    with explained(f"{card} is not readable as a card", Exception, remedy="choose a new output_dir"):
+        others = card.is_file() and TAG not in (ModelCard.load(card).data.tags or ())
+    if kept or others:
+        raise HfLongSeqError(
+            f"output_dir {folder} holds {(kept or [card])[0].name}, which no build made: choose a new folder."
+        )
