@@ -189,6 +189,7 @@ COMPARED = {
         "gene-starts-controls-rates",
         "gene-starts-few-dlr",
         "gene-starts-few-s4",
+        "gene-starts-masked-causal",
         "gene-starts-scarce-s4",
         "gene-starts-scarce-transformer",
     ],
@@ -251,18 +252,26 @@ def test_the_table_of_the_plateau_is_that_of_its_curves():
     assert f"(log-rank test, p = {scipy.stats.logrank(*arms).pvalue:.2f})" in section.replace("\n", " ")
 
 
-@pytest.mark.parametrize("labels, p", [(20, "0.65"), (100, "0.22")])
+def p_of_equivalence(claim: str, labels: int, first: tuple[str, str], second: tuple[str, str]) -> str:
+    """Two one-sided tests within the plan's margin, on the seeds that both (folder, arm) have."""
+    margin = yaml.safe_load((ROOT / "results/plan.yaml").read_text(encoding="utf-8"))["claims"][claim]["margin"]
+    arms = {(row["folder"], row["arm"]): (row, values) for row, values in kept_arms() if row["labels"] == labels}
+    seeds, one, _, other = on_common_seeds(*arms[first], *arms[second])
+    both = [pd.Series({"values": values, "seeds": seeds, "subset_seed": seeds}) for values in (one, other)]
+    return f"p = {equivalence(*both, margin):.2f}"
+
+
+@pytest.mark.parametrize("labels, p", [(20, "p = 0.65"), (100, "p = 0.22")])
 def test_whether_dlr_equals_s4_is_judged_as_planned(labels, p):
-    """Two one-sided tests within the plan's margin, on the seeds that both have."""
-    margin = yaml.safe_load((ROOT / "results/plan.yaml").read_text(encoding="utf-8"))["claims"]["dlr-s4"]["margin"]
-    arms = {
-        row["folder"]: (row, values)
-        for row, values in kept_arms()
-        if (row["arm"], row["labels"]) == ("spt-masked", labels)
-    }
-    seeds, dlr, _, s4 = on_common_seeds(*arms["gene-starts-few-dlr"], *arms["gene-starts-few-s4"])
-    both = [pd.Series({"values": values, "seeds": seeds, "subset_seed": seeds}) for values in (dlr, s4)]
-    assert f"{equivalence(*both, margin):.2f}" == p and f"p = {p}" in CLAIMS[CLAIMS.index("## DLR with pretraining") :]
+    folders = ("gene-starts-few-dlr", "gene-starts-few-s4")
+    assert p_of_equivalence("dlr-s4", labels, *((folder, "spt-masked") for folder in folders)) == p
+    assert p in CLAIMS[CLAIMS.index("## DLR with pretraining") :]
+
+
+def test_whether_causal_equals_masked_is_judged_as_planned():
+    arms = (("gene-starts-masked-causal", arm) for arm in ("spt-causal", "spt-masked"))
+    p = p_of_equivalence("masked-causal", 100, *arms)
+    assert p in CLAIMS[CLAIMS.index("## Masked and causal") : CLAIMS.index("## Learned kernels")].replace("\n", " ")
 
 
 def test_a_masked_base_is_worth_the_entropy_of_the_base_frequencies(tmp_path, monkeypatch):
