@@ -149,7 +149,7 @@ def check_replaceable(folder: str | os.PathLike, mark: str, made_by: str) -> Non
         raise HfLongSeqError(f"output_dir {folder} holds files that no {made_by} made: choose a new folder.")
 
 
-def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], None]) -> None:
+def replace_folder(folder: str | os.PathLike, fill: Callable[[Path], object]) -> None:
     """Let `fill` write a new folder beside `folder`, then put it in the place of `folder`."""
     folder = Path(folder)
     fresh = folder.with_name(f".{folder.name}{UNFINISHED}")
