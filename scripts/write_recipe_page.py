@@ -11,7 +11,7 @@ from hf_longseq.data.task import TASKS, describe_task
 from hf_longseq.training.architectures import is_hf
 from hf_longseq.training.assemble import configuration, fresh_model, head_class
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
-from hf_longseq.training.recipe import OBJECTIVES, Recipe, architectures_of, read_recipe
+from hf_longseq.training.recipe import Recipe, architectures_of, read_recipe
 from write_task_pages import QUESTIONS
 
 INTRODUCTION = """# Recipes
@@ -180,7 +180,9 @@ def _causal(masked: Recipe, causal: Recipe) -> str:
     ]
     for name in ("pretrain", "finetune"):
         one, other = vars(getattr(masked, name)), vars(getattr(causal, name))
-        changed = {key: value for key, value in other.items() if value != one[key] and value not in OBJECTIVES}
+        changed = {
+            key: value for key, value in other.items() if value != one[key] and value not in ("masked", "causal")
+        }
         parts += [
             f"{name} {key.replace('learning_rate', 'at')} {_rate(value) if isinstance(value, float) else value}"
             for key, value in changed.items()
