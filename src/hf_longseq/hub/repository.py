@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, ModelCard, errors, get_token
+from huggingface_hub import HfApi, errors, get_token, metadata_load
 from huggingface_hub.utils import validate_repo_id
 
 from hf_longseq.errors import HfLongSeqError, explained
@@ -141,7 +141,7 @@ def _check_earlier_build(folder: Path) -> None:
     kept = [path for pattern in (".git", "checkpoint*") for path in folder.glob(pattern)]
     card = folder / "README.md"
     with explained(f"{card} is not readable as a card", Exception, remedy="choose a new output_dir"):
-        others = card.is_file() and TAG not in (ModelCard.load(card).data.tags or ())
+        others = card.is_file() and TAG not in ((metadata_load(card) or {}).get("tags") or ())
     if kept or others:
         raise HfLongSeqError(
             f"output_dir {folder} holds {(kept or [card])[0].name}, which no build made: choose a new folder."
