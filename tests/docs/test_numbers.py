@@ -189,6 +189,7 @@ COMPARED = {
         "gene-starts-controls-rates",
         "gene-starts-few-dlr",
         "gene-starts-few-s4",
+        "gene-starts-few-windows",
         "gene-starts-masked-causal",
         "gene-starts-scarce-s4",
         "gene-starts-scarce-transformer",
