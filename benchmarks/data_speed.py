@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising
 from hf_longseq.data.task import TASKS, cached_bytes, load_task
+from hf_longseq.processes import available_cores
 
 # examples to generate: (a look, the amounts of the stated bars)
 COUNTS = {
@@ -55,8 +56,7 @@ def benchmark_data(
         Rows with `task`, `stage` ("generate" or "batch"), `examples`, `seconds`, `examples_per_second`,
         `steps_per_second` (sequence steps), `workers`, `load` (processes that wanted a core when it began).
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = workers or cores
+    workers = workers or available_cores()
     rows = []
     for name in names:
         listener(name)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from hf_longseq import launch as configurations
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.processes import available_cores, end_with_parent
 from hf_longseq.training.arguments import convert
 
 # The commands that several processes may carry out together.
@@ -69,8 +70,7 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
         raise HfLongSeqError(
             f"num_processes is {number}, but this machine has {accelerators} devices: give at most that many."
         )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // number)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // number)))
     # The processes say themselves what went wrong; the launcher's account of it is about the launcher.
     for name in ("torch.distributed.elastic", "torch.distributed.run"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -95,7 +95,6 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
 def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) -> None:
     """Run a command in this process of several; the main one shows what it prints."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    from hf_longseq.processes import end_with_parent
     from hf_longseq.training import distributed
 
     if "TORCHELASTIC_RUN_ID" in os.environ:

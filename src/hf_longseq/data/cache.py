@@ -9,7 +9,6 @@ is a function of its number, so the data are the same for any number of processe
 import hashlib
 import json
 import multiprocessing
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +28,7 @@ from filelock import FileLock
 from hf_longseq.data.row_hashes import hash_of
 from hf_longseq.data.task_spec import cache_directory
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.processes import end_with_parent
+from hf_longseq.processes import available_cores, end_with_parent
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 500
@@ -128,7 +127,7 @@ def load_generated(
             raise HfLongSeqError(f"Split {split!r} of {name} has {count} examples: ask for at least 1.")
     make = partial(make_row, parameters, seed)
     options = {"version": version, "seed": seed, "parameters": parameters, "splits": splits}
-    rows = partial(_generate, name, make, splits, distinct_column, rows_per_part, num_workers or os.cpu_count() or 1)
+    rows = partial(_generate, name, make, splits, distinct_column, rows_per_part, num_workers or available_cores())
     return load_converted(name, options, [], features, rows, cache_dir, tuple(splits))
 
 

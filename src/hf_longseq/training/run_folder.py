@@ -31,6 +31,7 @@ import filelock
 import yaml
 
 from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.processes import available_cores
 from hf_longseq.version import __version__
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ def environment() -> dict[str, Any]:
         "datasets": datasets.__version__,
         "platform": platform.platform(),
         "cpu": cpu_name(),
-        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpu_count": available_cores(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", 1)),
         "gpu": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
