@@ -127,6 +127,12 @@ faster() { plateau --pretrain.learning_rate 2e-3 --finetune.learning_rate 2e-3 -
 run_pathfinder-16-plateau-s4() { faster --arch s4 "$@"; }
 run_pathfinder-16-plateau-dlr() { faster --arch dlr "$@"; }
 run_pathfinder-16-plateau-cnn() { faster --arch cnn "$@"; }
+# the same at the benchmark's 1,024 pixels, with its easy paths
+larger=(--task pathfinder --data.contour_length 6 --seeds 20 21 22)
+run_pathfinder-32-s4() {
+    faster --arch s4 "${larger[@]}" --pretrain.max_steps 10000 --finetune.max_steps 10000 --finetune.eval_steps 250 "$@"
+}
+run_pathfinder-32-transformer() { plateau_transformer "${larger[@]}" "$@"; }
 
 # the paper's scarcity: pretraining reads the labelled inputs alone, or all; the plan fixed settings and seeds beforehand
 scarce() {
@@ -156,6 +162,9 @@ few_elsewhere() { with_genomes few_gains --arch s4 --seeds $(seq 40 51) --data.g
 run_gene-starts-few-e-coli() { few_elsewhere NC_000913 "$@"; }
 run_gene-starts-few-thermococcus() { few_elsewhere Thermococcus_kodakaraensis "$@"; }
 run_gene-starts-few-methanosarcina() { few_elsewhere Methanosarcina_acetivorans "$@"; }
+run_gene-starts-few-dlr-e-coli() { few_elsewhere NC_000913 --arch dlr "$@"; }
+run_gene-starts-few-dlr-thermococcus() { few_elsewhere Thermococcus_kodakaraensis --arch dlr "$@"; }
+run_gene-starts-few-dlr-methanosarcina() { few_elsewhere Methanosarcina_acetivorans --arch dlr "$@"; }
 run_gene-starts-masked-causal() {
     few --arch transformer --inits spt-masked,spt-causal --seeds $(seq 40 64) "$@"
 }
@@ -164,13 +173,23 @@ run_gene-starts-masked-causal() {
 spans() {
     .venv/bin/hf-longseq compare --recipe gene-spans --arch s4,dlr --inits scratch-tied@steps,spt-masked \
         --model.num_hidden_layers 4 --output_dir "runs/evidence/$name" --seeds $(seq 20 24) --data.validation labels \
-        --pretrain.max_steps 2500 --pretrain.eval_steps 500 --finetune.max_steps 500 "$@"
+        --data.num_train_examples 100 --pretrain.max_steps 2500 --pretrain.eval_steps 500 --finetune.max_steps 500 "$@"
 }
-run_gene-spans-1024() { spans "$@"; }
-run_gene-spans-4096() {
+longer() {
     spans --data.length 4096 --data.num_train_examples 25 \
         --pretrain.global_batch_size 4 --finetune.global_batch_size 4 "$@"
 }
+run_gene-spans-1024() { spans "$@"; }
+run_gene-spans-4096() { longer "$@"; }
+# the same on a fruit fly's chromosome, of which the most has no labels
+with_fly() {
+    mkdir -p runs/examples
+    [ -d runs/examples/fly ] || (cd runs/examples && apt-get download augustus-doc && dpkg-deb -x augustus-doc_*.deb fly)
+    "$@"
+}
+fly=(--task fly-exons --arch s4 --data.pretrain_inputs all+unlabelled --data.data_dir runs/examples/fly)
+run_fly-exons-1024() { with_fly spans "${fly[@]}" "$@"; }
+run_fly-exons-4096() { with_fly longer "${fly[@]}" "$@"; }
 
 run_smnist() {
     "$PYTHON" docs/examples/get_data.py mnist-1024 --out runs/examples
