@@ -9,6 +9,10 @@ stamp=.venv/installed-for
 wanted="$PWD $(cat pyproject.toml constraints.txt scripts/install.sh | cksum)"
 
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
+    if [ -L .venv ] || { [ -e .venv ] && [ ! -f "$stamp" ]; }; then
+        echo "$PWD/.venv was not made by this script, which would empty it: move it away and run this again." >&2
+        exit 1
+    fi
     base=""
     for candidate in python3 python3.13 python3.12 python3.11 python3.10 python; do
         if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
@@ -22,6 +26,7 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
     fi
     echo "Installing hf-longseq into .venv with $("$base" --version) (once; a few minutes)"
     "$base" -m venv --clear .venv
+    touch "$stamp"  # whoever stops here may start again
     "$PYTHON" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
     echo "$wanted" >"$stamp"
 fi
