@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import joblib
 from torch.utils.data import DataLoader
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising
 from hf_longseq.data.task import TASKS, cached_bytes, load_task
-from hf_longseq.processes import available_cores
 
 # examples to generate: (a look, the amounts of the stated bars)
 COUNTS = {
@@ -56,7 +56,7 @@ def benchmark_data(
         Rows with `task`, `stage` ("generate" or "batch"), `examples`, `seconds`, `examples_per_second`,
         `steps_per_second` (sequence steps), `workers`, `load` (processes that wanted a core when it began).
     """
-    workers = workers or available_cores()
+    workers = workers or joblib.cpu_count()
     rows = []
     for name in names:
         listener(name)

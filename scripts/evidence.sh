@@ -33,10 +33,20 @@ run_gene-starts-labels-s4() {
 run_gene-starts-causal() { shorter --arch transformer --inits scratch,scratch-tied@steps,spt-causal "$@"; }
 # every parameter redrawn: what is a structured initialisation worth?
 run_gene-starts-init() { shorter --arch s4@init_normal=0.1,dlr@init_normal=0.1 "$@"; }
+# FOLDER PACKAGE...: what Debian packages hold, below runs/examples
+unpacked() {
+    local folder="runs/examples/$1" package
+    [ -d "$folder" ] && return
+    mkdir -p runs/examples "$folder.part"
+    for package in "${@:2}"; do
+        (cd runs/examples && apt-get download "$package")
+        dpkg-deb -x "runs/examples/$package"_*.deb "$folder.part"
+    done
+    mv "$folder.part" "$folder"
+}
 # other genomes, by the name of their file
 with_genomes() {
-    mkdir -p runs/examples
-    [ -d runs/examples/genomes ] || (cd runs/examples && apt-get download cct-examples && dpkg-deb -x cct-*.deb genomes)
+    unpacked genomes cct-examples
     "$@" --data.data_dir runs/examples/genomes
 }
 genome() { with_genomes shorter --data.genome "$@"; }
@@ -86,9 +96,7 @@ run_tones-labels() { tones --arch transformer --train_fractions 0.2,0.5 --seeds 
 
 # four speakers in a second of raw audio, 100 labels
 run_voices() {
-    mkdir -p runs/examples
-    [ -d runs/examples/voices ] || (cd runs/examples && apt-get download fillets-ng-data-cs fillets-ng-data-nl &&
-        for package in fillets-ng-data-*.deb; do dpkg-deb -x "$package" voices; done)
+    unpacked voices fillets-ng-data-cs fillets-ng-data-nl
     compare --recipe spoken-tones-100 --task voices --data.data_dir runs/examples/voices --data.sampling_rate 500 \
         --data.num_train_examples 100 --data.pretrain_inputs all --pretrain.max_steps 1000 --finetune.max_steps 200 \
         --grid lr=1e-3,2e-3,4e-3 --arch transformer --seeds $(seq 10 19) "$@"
@@ -182,14 +190,9 @@ longer() {
 run_gene-spans-1024() { spans "$@"; }
 run_gene-spans-4096() { longer "$@"; }
 # the same on a fruit fly's chromosome, of which the most has no labels
-with_fly() {
-    mkdir -p runs/examples
-    [ -d runs/examples/fly ] || (cd runs/examples && apt-get download augustus-doc && dpkg-deb -x augustus-doc_*.deb fly)
-    "$@"
-}
 fly=(--task fly-exons --arch s4 --data.pretrain_inputs all+unlabelled --data.data_dir runs/examples/fly)
-run_fly-exons-1024() { with_fly spans "${fly[@]}" "$@"; }
-run_fly-exons-4096() { with_fly longer "${fly[@]}" "$@"; }
+run_fly-exons-1024() { unpacked fly augustus-doc; spans "${fly[@]}" "$@"; }
+run_fly-exons-4096() { unpacked fly augustus-doc; longer "${fly[@]}" "$@"; }
 
 run_smnist() {
     "$PYTHON" docs/examples/get_data.py mnist-1024 --out runs/examples

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hf_longseq import launch as configurations
 from hf_longseq.cli.options import Parser
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.processes import available_cores, end_with_parent
+from hf_longseq.processes import end_with_parent
 from hf_longseq.training.arguments import convert
 
 # The commands that several processes may carry out together.
@@ -60,6 +60,7 @@ def check_all_started() -> None:
 def launch(argv: list[str], number: int, configuration: str) -> int:
     """Run the command in `number` processes and return the exit code of the first that failed, or 0."""
     path = configurations.find(configuration)
+    import joblib
     import torch
     from accelerate.commands.launch import launch_command, launch_command_parser
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -70,7 +71,7 @@ def launch(argv: list[str], number: int, configuration: str) -> int:
         raise HfLongSeqError(
             f"num_processes is {number}, but this machine has {accelerators} devices: give at most that many."
         )
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // number)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, joblib.cpu_count() // number)))
     # The processes say themselves what went wrong; the launcher's account of it is about the launcher.
     for name in ("torch.distributed.elastic", "torch.distributed.run"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -20,13 +20,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import joblib
 import torch
 
 from hf_longseq.comparison.plan import Run
 from hf_longseq.comparison.prepare import DataCache
 from hf_longseq.comparison.results import FAILED, PLAN
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.processes import available_cores
 from hf_longseq.training import distributed, own_architectures, run_folder
 from hf_longseq.training.callbacks import Diverged
 from hf_longseq.training.inference import evaluate
@@ -232,7 +232,7 @@ class Processes(Workers):
 
     def _perform(self, task: Task) -> Path:
         names = self.devices.get()
-        environment = {"OMP_NUM_THREADS": str(max(1, available_cores() // (self.jobs * self.processes)))}
+        environment = {"OMP_NUM_THREADS": str(max(1, joblib.cpu_count() // (self.jobs * self.processes)))}
         environment |= {"CUDA_VISIBLE_DEVICES": names} if names else {}
         try:
             return launch(task, lambda *report: self.queue.put(report), self._start, environment)

@@ -19,6 +19,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pyarrow as pa
 from datasets import Array2D, Dataset, DatasetDict, Features, List, Value
 from datasets.arrow_writer import ArrowWriter
@@ -28,7 +29,7 @@ from filelock import FileLock
 from hf_longseq.data.row_hashes import hash_of
 from hf_longseq.data.task_spec import cache_directory
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.processes import available_cores, end_with_parent
+from hf_longseq.processes import end_with_parent
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 500
@@ -127,7 +128,7 @@ def load_generated(
             raise HfLongSeqError(f"Split {split!r} of {name} has {count} examples: ask for at least 1.")
     make = partial(make_row, parameters, seed)
     options = {"version": version, "seed": seed, "parameters": parameters, "splits": splits}
-    rows = partial(_generate, name, make, splits, distinct_column, rows_per_part, num_workers or available_cores())
+    rows = partial(_generate, name, make, splits, distinct_column, rows_per_part, num_workers or joblib.cpu_count())
     return load_converted(name, options, [], features, rows, cache_dir, tuple(splits))
 
 

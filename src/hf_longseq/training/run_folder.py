@@ -31,7 +31,6 @@ import filelock
 import yaml
 
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.processes import available_cores
 from hf_longseq.version import __version__
 
 if TYPE_CHECKING:
@@ -306,6 +305,7 @@ def data_record(splits: dict, spec: "TaskSpec", options: dict) -> dict[str, Any]
 def environment() -> dict[str, Any]:
     """Versions, hardware and threads of a run."""
     import datasets
+    import joblib
     import torch
     import transformers
 
@@ -318,7 +318,7 @@ def environment() -> dict[str, Any]:
         "datasets": datasets.__version__,
         "platform": platform.platform(),
         "cpu": cpu_name(),
-        "cpu_count": available_cores(),
+        "cpu_count": joblib.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", 1)),
         "gpu": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
