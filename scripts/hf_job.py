@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -165,7 +166,7 @@ def keep_up(api: HfApi, repo_id: str, folder: Path, process: subprocess.Popen) -
             save(api, repo_id, folder, "The end of a job" if ended else "The state of a job")
             failed = 0
         except HfLongSeqError as error:
-            if isinstance(error.__cause__, FileNotFoundError) and not ended:
+            if any(isinstance(one, FileNotFoundError) for one in causes(error)) and not ended:
                 continue  # the training deleted an old checkpoint while it was read: the next upload has the new ones
             failed += 1
             print(f"hf_job: {error}", file=sys.stderr, flush=True)
@@ -178,6 +179,13 @@ def keep_up(api: HfApi, repo_id: str, folder: Path, process: subprocess.Popen) -
         f"{repo_id} took no upload {failed} times in a row, so the job ends; it holds the state of the last commit: "
         "see to that, and give the same command again."
     )
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what it was raised from: the Hub's client words the error of a file anew."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def save(api: HfApi, repo_id: str, folder: Path, message: str) -> None:

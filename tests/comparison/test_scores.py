@@ -91,6 +91,23 @@ def test_a_torn_file_is_named(tmp_path, name, text):
         read_results([str(tmp_path)])
 
 
+@pytest.mark.parametrize(
+    "text", ["claims: [1]", "claims: {a: {margin: 2}}", "claims: {a: {gains: [b]}}", "- a", "a: ["]
+)
+def test_a_damaged_plan_is_named(tmp_path, text):
+    folder = folder_of(tmp_path / "a", [row()])
+    (tmp_path / "plan.yaml").write_text(text)
+    with pytest.raises(HfLongSeqError, match="plan.yaml is not .*"):
+        read_results([folder])
+
+
+@pytest.mark.parametrize("text", ["", "claims:", "rules: {margin: 2}"])
+def test_a_plan_may_hold_no_claim(tmp_path, text):
+    folder = folder_of(tmp_path / "a", [row()])
+    (tmp_path / "plan.yaml").write_text(text)
+    assert set(read_results([folder]).scores["family"]) == {"explored"}
+
+
 def test_curves_are_those_of_the_reported_runs(tmp_path):
     folder = folder_of(tmp_path, [row()])
     (tmp_path / "curves.csv").write_text("run,step,value\nruns/scratch-s1,5,0.25\nruns/other,5,0.5\n")

@@ -101,6 +101,25 @@ def test_a_job_goes_on_after_a_time_out_and_leaves_everything_in_the_repository(
     assert not any("/." in name for name in files)
 
 
+def test_a_checkpoint_deleted_while_it_travels_is_no_failed_upload(job, tmp_path, monkeypatch):
+    assert submit("--", *WORDS) == 0
+    upload, gone = HfApi.upload_folder, []
+
+    def deleted(api, **options):
+        if len(gone) < 2 * hf_job.FAILED_UPLOADS:
+            gone.append(1)
+            try:
+                open(tmp_path / "deleted")
+            except FileNotFoundError as error:
+                raise RuntimeError("Error while uploading 'run/checkpoints/1/model.safetensors'") from error
+        return upload(api, **options)
+
+    monkeypatch.setattr(HfApi, "upload_folder", deleted)
+    monkeypatch.setattr(hf_job, "SECONDS_BETWEEN_UPLOADS", 0.01)
+    assert in_job(monkeypatch, tmp_path / "there") == 0
+    assert len(gone) > hf_job.FAILED_UPLOADS and "run/results.json" in job.repo(REPO).files
+
+
 def test_a_recipe_of_this_machine_travels_with_the_command(job, tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("data: {task: spoken-tones}\n")
     assert submit("--", "spt", "--recipe", "mine.yaml") == 0

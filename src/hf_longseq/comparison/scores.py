@@ -66,6 +66,10 @@ class Results(NamedTuple):
     folders: pd.DataFrame
 
 
+# claim and margin of every folder and arm that a plan names
+Families = dict[tuple[str, str], tuple[str, float]]
+
+
 def read_results(runs: Sequence[str]) -> Results:
     """Read all results folders below the named ones.
 
@@ -79,6 +83,7 @@ def read_results(runs: Sequence[str]) -> Results:
         >>> read_results(["results/demo"]).scores.groupby(["arm", "split"])["value"].mean()  # doctest: +SKIP
     """
     found: dict[Path, Results] = {}
+    plans: dict[Path, Families] = {}
     for word in runs:
         name, equals, place = word.partition("=")
         name, folder = (name, Path(place)) if equals and not Path(word).exists() else ("", Path(word))
@@ -86,8 +91,10 @@ def read_results(runs: Sequence[str]) -> Results:
         if name and len(folders) > 1:
             raise HfLongSeqError(f"{word} names {len(folders)} results folders: name each of them by itself.")
         for one in folders:
+            if one.parent not in plans:
+                plans[one.parent] = _families(one.parent / PLANNED)
             with explained(f"{one / RESULTS} is not what this package writes", *MALFORMED, remedy="restore it"):
-                found.setdefault(one.resolve(), _read(one, name))
+                found.setdefault(one.resolve(), _read(one, name, plans[one.parent]))
     tables = [pd.concat(parts, ignore_index=True) for parts in zip(*found.values(), strict=True)]
     results = Results(*tables)
     return results._replace(scores=_merged(results.scores), curves=results.curves.drop_duplicates())
@@ -144,7 +151,7 @@ def _read_table(path: Path, needed: list[str]) -> pd.DataFrame:
     return table
 
 
-def _read(folder: Path, name: str) -> Results:
+def _read(folder: Path, name: str, families: Families) -> Results:
     scores, curves, results = files_of(folder)
     results = cleaned(results)
     words = [word for word in WORDS if word in scores]
@@ -160,7 +167,6 @@ def _read(folder: Path, name: str) -> Results:
     blank = ["protocol", "point", "scratch_tied"]
     scores[blank] = scores[blank].fillna("")
     scores["converged"] = scores["converged"].astype("Float64").astype(float)
-    families = _families(folder)
     family = [families.get((folder.name, arm), (EXPLORED, MARGIN)) for arm in scores["arm"]]
     scores["family"] = [name for name, _ in family]
     # an error has no scale, and no margin
@@ -181,16 +187,16 @@ def _read(folder: Path, name: str) -> Results:
     )
 
 
-def _families(folder: Path) -> dict[tuple[str, str], tuple[str, float]]:
-    """Claim and margin of every folder and arm that the plan beside a results folder names."""
-    plan = folder.parent / PLANNED
-    claims = ((read_yaml(plan) if plan.is_file() else None) or {}).get("claims") or {}
-    if not all(isinstance(claim.get("gains"), dict) for claim in claims.values()):
-        raise HfLongSeqError(f"{plan} has a claim without gains: name its arms by folder, gains: {{FOLDER: [ARM]}}.")
-    return {
-        (place, arm): (name, claim.get("margin", MARGIN))
-        for name, claim in claims.items() for place, arms in claim["gains"].items() for arm in arms
-    }  # fmt: skip
+def _families(plan: Path) -> Families:
+    if not plan.is_file():
+        return {}
+    remedy = "name the arms of each claim by folder, claims: {NAME: {gains: {FOLDER: [ARM]}}}"
+    with explained(f"{plan} is not a plan", *MALFORMED, remedy=remedy):
+        claims = (read_yaml(plan) or {}).get("claims") or {}
+        return {
+            (place, arm): (name, claim.get("margin", MARGIN))
+            for name, claim in claims.items() for place, arms in claim["gains"].items() for arm in arms
+        }  # fmt: skip
 
 
 def _reported(scores: pd.DataFrame) -> pd.DataFrame:
