@@ -139,7 +139,7 @@ def test_frames_around_a_position_count_from_it():
         label[start : start + 30 : 3] = 1
     rows = Dataset.from_dict({"input_ids": ids.tolist(), "labels": labels.tolist()})
     spec = TaskSpec("toy", "tokens", 120, vocab_size=9, labels=("O", "first"), per_position=True, metric="mcc")
-    assert scores(rows, rows, spec, "mcc")["3-mers in frame, around a position"] > 0.5
+    assert scores(rows, rows, spec, "mcc")["3-mers in frame, 48 to either side"] > 0.5
 
 
 def test_the_test_split_chooses_nothing():

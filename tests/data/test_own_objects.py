@@ -190,6 +190,7 @@ def test_an_object_goes_through_both_phases_and_back(data, tmp_path):
     assert predict(second.output_dir, source=endless, limit=3) == again
 
 
+@pytest.mark.slow
 def test_runs_in_processes_of_their_own_find_the_rows_of_an_object(tmp_path):
     data = {"task": "own-data", "data": pd.DataFrame(ROWS), "unlabelled": [{"text": "more"}] * 3}
     recipe = {**RECIPE, "data": data}

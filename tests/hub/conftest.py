@@ -1,3 +1,6 @@
+import time
+import types
+
 import pytest
 import torch
 from huggingface_hub import constants
@@ -23,6 +26,10 @@ def online(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    # it would wait for seconds between its trials
+    unhurried = types.SimpleNamespace(**vars(time) | {"sleep": lambda seconds: None})
+    for module in ("file_download", "utils._http"):
+        monkeypatch.setattr(f"huggingface_hub.{module}.time", unhurried)
     # transformers keeps one client, of the server that the first upload of the process went to
     monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
     monkeypatch.setenv("HF_LONGSEQ_CACHE", str(tmp_path / "cache"))

@@ -320,7 +320,7 @@ def test_a_project_with_a_readme_is_no_earlier_build(runs, tmp_path, text):
     assert (tmp_path / "README.md").read_text() == text
 
 
-def test_an_earlier_build_is_replaced(runs, tmp_path):
+def test_an_earlier_build_is_replaced(runs, unchecked, tmp_path):
     for _ in range(2):
         publish(runs / "classifier", "org/name", dry_run=True, output_dir=tmp_path / "built")
     assert (tmp_path / "built" / "config.json").is_file()

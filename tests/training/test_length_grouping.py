@@ -56,6 +56,7 @@ def weights_of(folder):
     return (folder / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_groups_and_is_repeatable_with_workers_and_accumulation(tiny, tmp_path):
     grouped = {"train_sampling_strategy": "group_by_length", "max_steps": 3, "eval_steps": 3, "global_batch_size": 8}
     changes = {

@@ -49,7 +49,7 @@ QUARTERS = 4
 # alphabets up to this size (DNA with N and special ids) are read in frames of three
 SMALL_ALPHABET = 12
 # how far a position's features look to either side
-NEAR, FAR, FRAME_REACH = 4, 32, 48
+NEAR, FAR, FRAME_REACHES = 4, 32, (48, 192)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _per_position(train: Dataset, test: Dataset, spec: TaskSpec, seed: int) -> S
     labels, test_labels = ([np.asarray(one) for one in rows["labels"][:]] for rows in (train, test))
     ways: dict[str, Callable] = {"majority": lambda one: one, "symbols around a position": around(spec)}
     if spec.modality == "tokens" and (spec.vocab_size or 0) <= SMALL_ALPHABET:
-        ways["3-mers in frame, around a position"] = frames_around(inputs)
+        ways |= {f"3-mers in frame, {reach} to either side": frames_around(inputs, reach) for reach in FRAME_REACHES}
     scored = [(one != IGNORE_INDEX).reshape(len(one), -1).all(axis=1) for one in labels]
     places = np.concatenate([np.stack([np.full(here.sum(), row), here.nonzero()[0]]).T
                              for row, here in enumerate(scored)])  # fmt: skip
@@ -335,8 +335,8 @@ def around(spec: TaskSpec) -> Callable[[np.ndarray], np.ndarray]:
     return features
 
 
-def frames_around(inputs: Sequence[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """How often each run of three symbols comes within `FRAME_REACH` of a position, in each of the three frames."""
+def frames_around(inputs: Sequence[np.ndarray], reach: int) -> Callable[[np.ndarray], np.ndarray]:
+    """How often each run of three symbols comes within `reach` of a position, in each of the three frames."""
     symbols, counts = np.unique(np.concatenate(list(inputs)), return_counts=True)
     symbols = np.sort(symbols[np.argsort(-counts)][:4])  # the bases
 
@@ -348,7 +348,7 @@ def frames_around(inputs: Sequence[np.ndarray]) -> Callable[[np.ndarray], np.nda
         hits[np.arange(length), np.arange(length) % 3, codes_L] = 1
         sums = np.concatenate([np.zeros((1, 3, 64), np.float32), hits.cumsum(axis=0)])
         places = np.arange(length)
-        window = sums[(places + FRAME_REACH).clip(max=length)] - sums[(places - FRAME_REACH).clip(min=0)]
+        window = sums[(places + reach).clip(max=length)] - sums[(places - reach).clip(min=0)]
         # the frame counts from the position itself, not from the start of the sequence
         frames = (places[:, None] + np.arange(3)) % 3
         return window[places[:, None], frames].reshape(length, -1)
