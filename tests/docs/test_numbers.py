@@ -223,8 +223,16 @@ COMPARED = {
         "gene-starts-scarce-transformer",
     ],
     "gene starts, *E. coli*": ["gene-starts-e-coli", "gene-starts-few-dlr-e-coli", "gene-starts-few-e-coli"],
-    "gene starts, *T. kodakaraensis*": ["gene-starts-few-thermococcus", "gene-starts-thermococcus"],
-    "gene starts, *M. acetivorans*": ["gene-starts-few-methanosarcina", "gene-starts-methanosarcina"],
+    "gene starts, *T. kodakaraensis*": [
+        "gene-starts-few-dlr-thermococcus",
+        "gene-starts-few-thermococcus",
+        "gene-starts-thermococcus",
+    ],
+    "gene starts, *M. acetivorans*": [
+        "gene-starts-few-dlr-methanosarcina",
+        "gene-starts-few-methanosarcina",
+        "gene-starts-methanosarcina",
+    ],
     "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024"],
     "tones": ["tones-controls"],
     "voices": ["voices"],
@@ -232,7 +240,7 @@ COMPARED = {
     "digits, 32 × 32": ["mnist-1024"],
     "`pathfinder-16`": ["pathfinder-16"],
     "`pathfinder-16`, short paths": ["pathfinder-16-short", "pathfinder-16-short-s4"],
-    "`pathfinder-16`, all labels": ["pathfinder-16-plateau", "pathfinder-16-plateau-s4"],
+    "`pathfinder-16`, all labels": ["pathfinder-16-plateau", "pathfinder-16-plateau-cnn", "pathfinder-16-plateau-s4"],
     "`listops` up to 100 symbols": ["listops-short"],
     "BBC news, bytes": ["bbc-bytes", "bbc-bytes-longer"],
     "pairs of ACL papers": ["acl-pairs"],
@@ -290,8 +298,9 @@ def test_the_table_of_the_plateau_is_that_of_its_curves():
     assert f"(log-rank test, p = {p})" in said.replace("\n", " ")
 
 
-def test_what_is_said_of_the_plateau_of_s4_is_that_of_its_curves():
-    runs, p = plateau("pathfinder-16-plateau-s4")
+@pytest.mark.parametrize("architecture", ["s4", "cnn"])
+def test_what_is_said_of_other_plateaus_is_that_of_their_curves(architecture):
+    runs, p = plateau(f"pathfinder-16-plateau-{architecture}")
     tied, pretrained = (f"{mine.min():,.0f} to {mine.max():,.0f}" for _, mine in runs.groupby("arm")["left"])
     said = section("Is the plateau the Transformer's alone?").replace("\n", " ")
     assert runs["left"].notna().all()
