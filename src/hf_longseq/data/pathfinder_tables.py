@@ -20,33 +20,20 @@ NUM_DEGREES = 360
 
 @dataclass(frozen=True)
 class PathfinderSettings:
-    """How pictures of one resolution look (Long Range Arena, section 2.2.5, and its generation scripts; 16 is ours).
+    """How pictures of one resolution look (Long Range Arena, section 2.2.5, and its generation scripts; 16: ours)."""
 
-    Args:
-        size: Pixels a side.
-        frame: Width of the border that no dash may touch.
-        dash_length, dash_thickness: Of every dash, in pixels.
-        margins: Distance kept between dashes; one of these is drawn for each picture.
-        seed_distance: Distance between the beginnings of the two long paths.
-        num_distractors: Short paths that are tried.
-        continuity: Larger means straighter paths.
-        marker_radius: Of the two discs.
-        contrast, dash_contrast: Brightness of all paths, and factor for the two long ones.
-        tests_pairs: Keep only pairs of long paths that are apart everywhere and whose discs' distance tells nothing.
-    """
-
-    size: int
-    frame: int
-    dash_length: int
+    size: int  # pixels a side
+    frame: int  # width of the border that no dash may touch
+    dash_length: int  # in pixels
     dash_thickness: float
-    margins: tuple[int, ...]
-    seed_distance: int
-    num_distractors: int
-    continuity: float
-    marker_radius: float
-    contrast: float
-    dash_contrast: float
-    tests_pairs: bool = False
+    margins: tuple[int, ...]  # distance kept between dashes; one of these is drawn for each picture
+    seed_distance: int  # between the beginnings of the two long paths
+    num_distractors: int  # short paths that are tried
+    continuity: float  # larger means straighter paths
+    marker_radius: float  # of the two discs
+    contrast: float  # brightness of all paths
+    dash_contrast: float  # factor for the two long ones
+    tests_pairs: bool = False  # keep only pairs that are apart everywhere and whose discs' distance tells nothing
 
 
 SETTINGS = {
@@ -59,49 +46,28 @@ SETTINGS = {
 
 
 class PathfinderTables(NamedTuple):
-    """Arrays for one resolution and margin. D = 360 + K directions, S = 2·half + 1 the side of a stamp.
+    """Arrays for one resolution and margin. D = 360 + K directions, S = 2·half + 1 the side of a stamp."""
 
-    Attributes:
-        pad: Width added around the picture so that no index leaves the arrays.
-        half: Half side of a stamp.
-        margin: Distance kept between dashes.
-        ink: (D, S, S) uint8: a dash from the middle of the stamp, 255 = full.
-        mask: (D, S, S) uint8: the dash widened by the margin, the cells that it occupies.
-        near: (D, S + 2·margin, S + 2·margin) uint8: the mask widened by the margin once more.
-        footprint: (D, S, S) bool: where the mask is full.
-        search_allowed: (360,) bool: directions for which the search of a place for a first dash works.
-        seed_allowed: (360,) bool: directions in which the first long path may begin.
-        seed_low, seed_high: (360, 2): first and last middle for which the footprint lies in the central square.
-        seed_head, seed_pivot: (360, 2): from the middle of a first dash to its end, and to the pivot before it.
-        next_pivot: (D, 2): from a pivot to the next one.
-        ring: (K, 2): from a pivot to the cells where a dash may end.
-        turn_weight: (D, K): preference for each ring cell after the last dash's direction.
-        away: (360, 2): steps of length `seed_distance`.
-        marker: (R, R) float32: a disc.
-        footprint_shift: Offset of the footprint when a beginning is searched.
-        tests_pairs: See `PathfinderSettings`.
-    """
-
-    pad: int
-    half: int
-    margin: int
-    ink: np.ndarray
-    mask: np.ndarray
-    near: np.ndarray
-    footprint: np.ndarray
-    search_allowed: np.ndarray
-    seed_allowed: np.ndarray
-    seed_low: np.ndarray
-    seed_high: np.ndarray
-    seed_head: np.ndarray
-    seed_pivot: np.ndarray
-    next_pivot: np.ndarray
-    ring: np.ndarray
-    turn_weight: np.ndarray
-    away: np.ndarray
-    marker: np.ndarray
-    footprint_shift: int
-    tests_pairs: bool
+    pad: int  # width added around the picture so that no index leaves the arrays
+    half: int  # half side of a stamp
+    margin: int  # distance kept between dashes
+    ink: np.ndarray  # (D, S, S) uint8: a dash from the middle of the stamp, 255 = full
+    mask: np.ndarray  # (D, S, S) uint8: the dash widened by the margin, the cells that it occupies
+    near: np.ndarray  # (D, S + 2·margin, S + 2·margin) uint8: the mask widened by the margin once more
+    footprint: np.ndarray  # (D, S, S) bool: where the mask is full
+    search_allowed: np.ndarray  # (360,) bool: directions for which the search of a place for a first dash works
+    seed_allowed: np.ndarray  # (360,) bool: directions in which the first long path may begin
+    seed_low: np.ndarray  # (360, 2): first middle for which the footprint lies in the central square
+    seed_high: np.ndarray  # (360, 2): last such middle
+    seed_head: np.ndarray  # (360, 2): from the middle of a first dash to its end
+    seed_pivot: np.ndarray  # (360, 2): from the middle of a first dash to the pivot before it
+    next_pivot: np.ndarray  # (D, 2): from a pivot to the next one
+    ring: np.ndarray  # (K, 2): from a pivot to the cells where a dash may end
+    turn_weight: np.ndarray  # (D, K): preference for each ring cell after the last dash's direction
+    away: np.ndarray  # (360, 2): steps of length `seed_distance`
+    marker: np.ndarray  # (R, R) float32: a disc
+    footprint_shift: int  # offset of the footprint when a beginning is searched
+    tests_pairs: bool  # see `PathfinderSettings`
 
 
 def make_tables(settings: PathfinderSettings, margin: int, lra_compat: bool) -> PathfinderTables:
