@@ -126,48 +126,38 @@ def load_generated(
     for split, count in splits.items():
         if count < 1:
             raise HfLongSeqError(f"Split {split!r} of {name} has {count} examples: ask for at least 1.")
-    make = partial(make_row, parameters, seed)
+    make, numbers = partial(make_row, parameters, seed), range(sum(splits.values()))
+
+    def generate() -> Iterator[tuple[str, Row]]:
+        split_of = chain.from_iterable(repeat(split, count) for split, count in splits.items())
+        processes = min(num_workers or joblib.cpu_count(), -(-len(numbers) // rows_per_part))
+        seen: set[int] = set()
+        with ExitStack() as stack:
+            rows: Iterable[Row] = map(make, numbers, repeat(0))
+            if processes > 1:
+                # Children only run the task's own code, never torch, so forking is safe and needs no import guard.
+                context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+                pool = ProcessPoolExecutor(processes, context, end_with_parent)
+                stack.callback(pool.shutdown, cancel_futures=True)
+                rows = pool.map(make, numbers, repeat(0), chunksize=rows_per_part)
+            bar = tqdm(rows, total=len(numbers), unit="ex", desc=name)
+            for number, split, row in zip(numbers, split_of, bar, strict=True):
+                draw = 0
+                # a row that an earlier one equals is drawn again, so that splits share no example
+                while distinct_column and (content := hash_of([row[distinct_column].tobytes()])) in seen:
+                    draw += 1
+                    if draw > MAX_REDRAWS:
+                        raise HfLongSeqError(
+                            f"{name} has no {len(numbers)} distinct examples with {parameters}: ask for fewer "
+                            "examples, or for a wider range of lengths."
+                        )
+                    row = make(number, draw)
+                if distinct_column:
+                    seen.add(content)
+                yield split, row
+
     options = {"version": version, "seed": seed, "parameters": parameters, "splits": splits}
-    rows = partial(_generate, name, make, splits, distinct_column, rows_per_part, num_workers or joblib.cpu_count())
-    return load_converted(name, options, [], features, rows, cache_dir, tuple(splits))
-
-
-def _generate(
-    name: str,
-    make: partial[Row],
-    splits: dict[str, int],
-    distinct_column: str | None,
-    rows_per_part: int,
-    num_workers: int,
-) -> Iterator[tuple[str, Row]]:
-    """The rows in their order, each with its split."""
-    numbers = range(sum(splits.values()))
-    split_of = chain.from_iterable(repeat(split, count) for split, count in splits.items())
-    num_workers = min(num_workers, -(-len(numbers) // rows_per_part))
-    seen: set[int] = set()
-    with ExitStack() as stack:
-        rows: Iterable[Row] = map(make, numbers, repeat(0))
-        if num_workers > 1:
-            # Children only run the task's own code, never torch, so forking is safe and needs no import guard.
-            context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            pool = ProcessPoolExecutor(num_workers, context, end_with_parent)
-            stack.callback(pool.shutdown, cancel_futures=True)
-            rows = pool.map(make, numbers, repeat(0), chunksize=rows_per_part)
-        bar = tqdm(rows, total=len(numbers), unit="ex", desc=name)
-        for number, split, row in zip(numbers, split_of, bar, strict=True):
-            draw = 0
-            # a row that an earlier one equals is drawn again, so that splits share no example
-            while distinct_column and (content := hash_of([row[distinct_column].tobytes()])) in seen:
-                draw += 1
-                if draw > MAX_REDRAWS:
-                    raise HfLongSeqError(
-                        f"{name} has no {len(numbers)} distinct examples with {make.args[0]}: ask for fewer examples, "
-                        "or for a wider range of lengths."
-                    )
-                row = make(number, draw)
-            if distinct_column:
-                seen.add(content)
-            yield split, row
+    return load_converted(name, options, [], features, generate, cache_dir, tuple(splits))
 
 
 def sequence_feature(dtype: str, num_channels: int = 1) -> List | Array2D:
