@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
 
-from hf_longseq.data.lra_release import AAN_FILES, LISTOPS_FILES
+from hf_longseq.data import listops, retrieval
 from hf_longseq.data.smnist import MEMBER
 from hf_longseq.data.speech_commands import LABELS as WORDS
 
@@ -69,8 +69,8 @@ def grey_png(level, size=32):
 
 def lra_files():
     """Name -> content of the Long Range Arena release, two folders deep as in the archive."""
-    content = {f"listops-1000/{name}": f"Source\tTarget\r\n{LISTOPS_ROW * 3}" for name in LISTOPS_FILES.values()}
-    for name in AAN_FILES.values():
+    content = {f"listops-1000/{name}": f"Source\tTarget\r\n{LISTOPS_ROW * 3}" for name in listops.FILES.values()}
+    for name in retrieval.FILES.values():
         content[f"tsv_data/{name}"] = '1.0\tA\tB\tthe "first paper\tthe second\n0.0\tA\tC\tone\ttwo\n'
     for stem in (0, 1, 10):
         lines = "".join(f"imgs/{stem} sample_{i}.png {i} {i % 2} 1.0 14 4 2 0.5 1 1\n" for i in range(10))

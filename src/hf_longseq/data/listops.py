@@ -13,15 +13,16 @@ released files have no seed, so they cannot be reproduced byte for byte, only in
 
 import random
 import statistics
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data.cache import Row, load_converted, load_generated
-from hf_longseq.data.lra_release import COMMAND, LISTOPS_FILES, listops_rows
 from hf_longseq.data.task_spec import TaskSpec, find_file
 from hf_longseq.errors import HfLongSeqError
 
@@ -31,10 +32,15 @@ DIGIT_ID = VOCABULARY.index("0")
 OPERATOR_ID = VOCABULARY.index("[MIN")
 CLOSE_ID = VOCABULARY.index("X")
 
+# what [MIN, [MAX, [MED (mean of the middle two, rounded down, for an even count) and [SM make of their arguments
+OPERATORS = (min, max, lambda values: int(statistics.median(values)), lambda values: sum(values) % 10)
 OPERATOR_PROBABILITY = 0.25
 MAX_TREES = 2_000_000
 VERSION = 1  # of the rows that a seed gives
 
+# the benchmark's release, a tar archive in spite of its name
+COMMAND = "curl -C - -LO https://storage.googleapis.com/long-range-arena/lra_release.gz && tar -xf lra_release.gz"
+FILES = {"train": "basic_train.tsv", "validation": "basic_val.tsv", "test": "basic_test.tsv"}
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list("0123456789"))})
 
 
@@ -65,8 +71,8 @@ def load(
         cache_dir: Where generated files are kept; default: `cache_directory()`.
     """
     if data_dir is not None:
-        files = {split: find_file(data_dir, name, COMMAND) for split, name in LISTOPS_FILES.items()}
-        options, rows = {"max_length": max_length}, partial(listops_rows, files, VOCABULARY, max_length)
+        files = {split: find_file(data_dir, name, COMMAND) for split, name in FILES.items()}
+        options, rows = {"max_length": max_length}, partial(released_rows, files, max_length)
         splits = load_converted("listops", options, files.values(), FEATURES, rows, cache_dir)
         return splits, replace(task_spec(max_length), source="the Long Range Arena release", note="")
     if max_depth < 2 or max_args < 2:
@@ -155,15 +161,30 @@ def _grow(uniform, ids: list[int], levels_below: int, longest: int, arg_choices:
         raise _TooLong
     operator = int(uniform() * 4)
     ids[place] = OPERATOR_ID + operator
-    return apply_operator(operator, values)
+    return OPERATORS[operator](values)
 
 
-def apply_operator(operator: int, values: list[int]) -> int:
-    """MIN, MAX, MED (mean of the middle two, rounded down, for an even count), SM."""
-    if operator == 0:
-        return min(values)
-    if operator == 1:
-        return max(values)
-    if operator == 2:
-        return int(statistics.median(values))
-    return sum(values) % 10
+def released_rows(files: dict[str, Path], max_length: int) -> Iterator[tuple[str, Row]]:
+    """Rows of the released tsv files: parentheses dropped, brackets closed by X, end-of-sequence added."""
+    ids = {symbol: index for index, symbol in enumerate(VOCABULARY)} | {"]": CLOSE_ID}
+    for split, where, (source, label) in release_lines(files, 2):
+        if source == "Source":
+            continue
+        symbols = [symbol for symbol in source.split() if symbol not in "()"]
+        unknown = next((symbol for symbol in symbols if symbol not in ids), None)
+        if unknown is not None or not label.isdigit() or int(label) > 9:
+            what = f"symbol {unknown!r}" if unknown is not None else f"label {label!r}"
+            raise HfLongSeqError(f"{where} holds {what}: it is not the released ListOps file.")
+        kept = [ids[symbol] for symbol in symbols][: max_length - 1]
+        yield split, {"input_ids": np.array([*kept, EOS_ID]), "labels": int(label)}
+
+
+def release_lines(files: dict[str, Path], count: int) -> Iterator[tuple[str, str, list[str]]]:
+    """Split, place and fields, `count` of them, of every line of the Long Range Arena's tsv files."""
+    for split, path in files.items():
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                fields, where = line.rstrip("\r\n").split("\t"), f"{path.name}, row {number},"
+                if len(fields) != count:
+                    raise HfLongSeqError(f"{where} has {len(fields)} columns instead of {count}: run `{COMMAND}`.")
+                yield split, where, fields

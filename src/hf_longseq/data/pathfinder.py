@@ -14,19 +14,21 @@ distance everywhere and the distance of the discs does not give away the label.
 import hashlib
 import importlib.util
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import DatasetDict
 
 from hf_longseq.data.cache import Row, load_converted, load_generated
-from hf_longseq.data.lra_release import COMMAND, pathfinder_folder, pathfinder_rows
+from hf_longseq.data.listops import COMMAND
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
-from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows
+from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows, read_picture
 from hf_longseq.data.task_spec import TaskSpec, find_file
 from hf_longseq.errors import HfLongSeqError
 
@@ -83,8 +85,10 @@ def load(
                 f"data_dir is {data_dir}, but pictures of {size} pixels a side are ours and in no release: leave "
                 "data_dir out, and they are drawn."
             )
-        folder = find_file(data_dir, pathfinder_folder(size, contour_length or CONTOUR_LENGTH), COMMAND)
-        files, rows = sorted((folder / "metadata").glob("*.npy")), partial(pathfinder_rows, folder, size)
+        dashes = contour_length or CONTOUR_LENGTH
+        difficulty = "curv_baseline" if dashes == 6 else f"curv_contour_length_{dashes}"
+        folder = find_file(data_dir, f"pathfinder{size}/{difficulty}", COMMAND)
+        files, rows = sorted((folder / "metadata").glob("*.npy")), partial(released_rows, folder, size)
         splits = load_converted(NAMES[size], {}, files, pixel_features(LABELS), rows, cache_dir)
         return pixel_rows(splits, spec), replace(spec, source="the Long Range Arena release", note="")
     if importlib.util.find_spec("numba") is None:
@@ -183,3 +187,40 @@ def _canvas(size: int, margin: int, lra_compat: bool) -> tuple:
     edge = tables.pad + SETTINGS[size].frame
     frame[edge:-edge, edge:-edge] = 0
     return tables, np.stack([frame, widen(frame, margin)])
+
+
+def released_rows(folder: Path, size: int) -> Iterator[tuple[str, Row]]:
+    """Released rows in the split of the published results: shuffled by torch with seed 42, cut 80/10/10.
+
+    The `.npy` files are plain text and are read as such.
+    """
+    metadata = {path.stem: path for path in (folder / "metadata").glob("*.npy")}
+    bare = min({path.name for path in (folder / "imgs").iterdir()} - set(metadata), default=None)
+    if bare is not None:
+        raise HfLongSeqError(
+            f"{folder}/metadata lacks the file for imgs/{bare}: unpack the archive again, to its end."
+        )
+    listed, empty = [], []
+    for stem in sorted(metadata, key=int):
+        for number, line in enumerate(metadata[stem].read_text(encoding="utf-8").splitlines(), start=1):
+            where = f"{metadata[stem]}, line {number},"
+            fields = line.split()
+            if len(fields) < 4 or fields[3] not in ("0", "1"):
+                raise HfLongSeqError(f"{where} reads {line[:60]!r}: expected folder, file, number, label 0 or 1, ...")
+            path = folder / fields[0] / fields[1]
+            if not path.is_file():
+                raise HfLongSeqError(f"{where} names {path}, which is missing: unpack the archive again.")
+            if path.stat().st_size:
+                listed.append((path, int(fields[3])))
+            else:
+                empty.append(path)
+    if empty:
+        # the release has one such file, and everybody leaves it out
+        logger.warning("%s: %d empty picture(s) left out, %s first.", folder, len(empty), empty[0])
+    held_out = len(listed) // 10
+    order = torch.randperm(len(listed), generator=torch.Generator().manual_seed(42)).tolist()
+    first = len(order) - 2 * held_out
+    parts = {"train": order[:first], "validation": order[first : first + held_out], "test": order[first + held_out :]}
+    for split, chosen in parts.items():
+        for path, label in (listed[index] for index in chosen):
+            yield split, pixel_row(read_picture(str(path), str(path), (size, size)), label)
