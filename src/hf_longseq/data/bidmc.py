@@ -17,13 +17,17 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import train_test_split
 
-from hf_longseq.data.cache import Row, load_converted, sequence_feature
+from hf_longseq.data.cache import SPLITS, Row, load_converted, sequence_feature
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError, explained
 
 RECORDS = {"HR": "4001456", "RR": "4001463", "SpO2": "4001464"}
 UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
-SPLITS = ("patient", "published", "original")
+NOTES = {
+    "patient": "split by recording; the published results shuffle overlapping windows, so their errors are lower",
+    "published": "overlapping windows of a patient are in train and test, as in the published results",
+    "original": "the archive's own test windows",
+}
 FEATURES = Features({"input_values": sequence_feature("float32", 2), "labels": Value("float32")})
 STRETCH = 16
 
@@ -40,8 +44,8 @@ def load(
         data_dir: Folder with BIDMC32<target>_TRAIN.ts and _TEST.ts at any depth.
         cache_dir: Where the parsed windows are kept; default: `cache_directory()`.
     """
-    if split not in SPLITS:
-        raise HfLongSeqError(f"split is {split!r}: use {', '.join(map(repr, SPLITS))}.")
+    if split not in NOTES:
+        raise HfLongSeqError(f"split is {split!r}: use {', '.join(map(repr, NOTES))}.")
     folder = data_dir or f"{cache_dir or cache_directory()}/downloads/bidmc"
     base = f"https://zenodo.org/records/{RECORDS[target]}/files"
     names = [f"BIDMC32{target}_{part}.ts" for part in ("TRAIN", "TEST")]
@@ -60,11 +64,6 @@ def load(
 
 def task_spec(target: str, split: str) -> TaskSpec:
     """Description of the task for one target and way of splitting."""
-    notes = {
-        "patient": "split by recording; the published results shuffle overlapping windows, so their errors are lower",
-        "published": "overlapping windows of a patient are in train and test, as in the published results",
-        "original": "the archive's own test windows",
-    }
     return TaskSpec(
         name=f"bidmc-{target.lower()}",
         modality="values",
@@ -76,7 +75,7 @@ def task_spec(target: str, split: str) -> TaskSpec:
         mask_ratio=0.25,
         source=f"BIDMC32{target}, Monash, UEA and UCR time series regression archive",
         license="ODC-By 1.0",
-        note=notes[split],
+        note=NOTES[split],
     )
 
 
@@ -123,7 +122,7 @@ def _split(windows: list[np.ndarray], split: str, in_train_file: int) -> dict[st
         held_out = max(1, round(0.15 * len(names)))
         shares = np.split(names, [len(names) - 2 * held_out, len(names) - held_out])
         parts = [np.flatnonzero(np.isin(groups, share)) for share in shares]
-    return dict(zip(("train", "validation", "test"), parts, strict=True))
+    return dict(zip(SPLITS, parts, strict=True))
 
 
 def recordings(windows: list[np.ndarray]) -> np.ndarray:

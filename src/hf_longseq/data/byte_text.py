@@ -2,14 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text as bytes: four special ids, then the 256 byte values."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
-
-if TYPE_CHECKING:
-    from hf_longseq.data.task_spec import TaskSpec
 
 MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
 BYTE_ID = 4
@@ -35,7 +31,7 @@ def decode(ids) -> str:
     return (ids[ids >= BYTE_ID] - BYTE_ID).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
 
 
-def is_read_by(spec: "TaskSpec") -> bool:
+def is_read_by(spec: TaskSpec) -> bool:
     """Whether a task's tokens are bytes of text."""
     plain = spec.modality == "tokens" and not spec.vocabulary and spec.image_shape is None
     return plain and (spec.vocab_size, spec.eos_token_id) == (VOCAB_SIZE, EOS_ID)
