@@ -200,18 +200,18 @@ def _of_rows(
     source: Source, found: dict[int, Any], problem: str | None, class_names: list[str] | None, names: list[str] | None
 ) -> tuple[str, tuple[str, ...], np.ndarray]:
     """Problem, names of the classes (none for numbers), and targets of the labelled rows."""
-    several = next((row for row, cell in found.items() if isinstance(cell, list) and len(cell) != 1), None)
+    lists = {row: cell if isinstance(cell, list) else [cell] for row, cell in found.items()}
+    several = next((row for row, cell in lists.items() if len(cell) != 1), None)
     if several is not None and problem not in (None, MULTI):
         raise HfLongSeqError(
-            f"{source.where(several)} has {len(found[several])} labels: give one class or one number per row, or "
+            f"{source.where(several)} has {len(lists[several])} labels: give one class or one number per row, or "
             "leave problem_type out for several labels."
         )
     problem = MULTI if several is not None else problem
-    found = {row: cell if isinstance(cell, list) else [cell] for row, cell in found.items()}
-    for row, cell in found.items():
+    for row, cell in lists.items():
         if any(isinstance(label, dict | list) for label in cell):
             raise HfLongSeqError(f"{source.where(row)} has label {cell}: give a class, a number or a list of classes.")
-    lists = {row: [_whole(label) for label in cell] for row, cell in found.items()}
+        lists[row] = [_whole(label) for label in cell]
     fraction = next((row for row, cell in lists.items() if any(isinstance(label, float) for label in cell)), None)
     problem = problem or (SINGLE if fraction is None else REGRESSION)
     if problem == REGRESSION:
@@ -272,10 +272,7 @@ def _classes_of_rows(
         ids.append([place[name] for name in called])
     if problem == SINGLE:
         return tuple(names), np.array(ids, np.int64)[:, 0]
-    targets = np.zeros((len(ids), len(names)), np.float32)
-    for target, some in zip(targets, ids, strict=True):
-        target[some] = 1
-    return tuple(names), targets
+    return tuple(names), np.array([np.isin(range(len(names)), some) for some in ids], np.float32)
 
 
 def _unknown_class(name: str, where: str, names: Sequence[str]) -> HfLongSeqError:

@@ -308,17 +308,16 @@ def _read_npz(path: Path) -> Dataset:
 
 def _open_npy(path: Path, cache_dir: str | None) -> Source:
     """An array of examples, with other .npy files of the same folder as further columns."""
-    files = {path.stem: path, **{file.stem: file for file in sorted(path.parent.glob("*.npy"))}}
     # a damaged header is parsed as Python, and raises what that parser raises
     with explained(f"{path} could not be read", Exception, remedy="save a plain numeric array"):
-        arrays = {path.stem: np.load(path, allow_pickle=False, mmap_mode="r")}
-    for name, file in files.items():
-        with contextlib.suppress(Exception):
-            arrays[name] = np.load(file, allow_pickle=False, mmap_mode="r")
-    if not arrays[path.stem].ndim:
+        shape = np.load(path, allow_pickle=False, mmap_mode="r").shape
+    if not shape:
         raise HfLongSeqError(f"{path} holds a single number: save an array with one entry per example.")
-    fitting = [name for name, array in arrays.items() if array.ndim and len(array) == len(arrays[path.stem])]
-    stamps = {str(files[name]): (stat.st_size, stat.st_mtime_ns) for name in fitting if (stat := files[name].stat())}
+    stamps = {}
+    for file in (path, *sorted(path.parent.glob("*.npy"))):
+        with contextlib.suppress(Exception):
+            if np.load(file, allow_pickle=False, mmap_mode="r").shape[:1] == shape[:1]:
+                stamps[str(file)] = (file.stat().st_size, file.stat().st_mtime_ns)
     rows = Dataset.from_generator(_npy_rows, gen_kwargs={"stamps": stamps}, cache_dir=_arrow(cache_dir))
     return Source({"all": rows}, {"all": path.name}, main_column=path.stem)
 
