@@ -22,7 +22,10 @@ from hf_longseq.errors import HfLongSeqError
 REPO_ID = "stanfordnlp/imdb"
 LABELS = ("neg", "pos")
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))})
-SPLITS = ("held_out", "published")
+NOTES = {
+    "held_out": "validation is held out of train; the published results choose the model on the test split",
+    "published": "validation is the test split, as in the published results: its accuracy is not an honest estimate",
+}
 
 
 def load(
@@ -37,7 +40,7 @@ def load(
         cache_dir: Where the encoded reviews are kept; default: `cache_directory()`.
     """
     byte_text.check_max_length(max_length)
-    if split not in SPLITS:
+    if split not in NOTES:
         raise HfLongSeqError(f"split is {split!r}: use 'held_out' or 'published'.")
     files = find_parquet(REPO_ID, ("train", "test"), data_dir, cache_dir)
 
@@ -54,8 +57,6 @@ def load(
 
 def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
     """Description of the task with reviews cut to `max_length` steps."""
-    published = "validation is the test split, as in the published results: its accuracy is not an honest estimate"
-    held_out = "validation is held out of train; the published results choose the model on the test split"
     return TaskSpec(
         name="text",
         **byte_text.SPEC,
@@ -64,7 +65,7 @@ def task_spec(max_length: int = 4096, split: str = "held_out") -> TaskSpec:
         mask_ratio=0.15,
         source=f"Hugging Face Hub, {REPO_ID}",
         license="as stated by the Large Movie Review Dataset",
-        note=published if split == "published" else held_out,
+        note=NOTES[split],
     )
 
 

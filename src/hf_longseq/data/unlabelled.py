@@ -64,7 +64,6 @@ def without_held_out(unlabelled: Dataset, held_out: Iterable[Dataset]) -> Datase
     """The unlabelled inputs that equal no validation or test input; the number of the others is logged."""
     known = np.concatenate([row_hashes(rows) for rows in held_out])
     kept = np.flatnonzero(~np.isin(row_hashes(unlabelled), known))
-    if len(kept) == len(unlabelled):
-        return unlabelled
-    logger.info("%d unlabelled inputs left out: they equal validation or test inputs", len(unlabelled) - len(kept))
+    if left_out := len(unlabelled) - len(kept):
+        logger.info("%d unlabelled inputs left out: they equal validation or test inputs", left_out)
     return unlabelled.select(kept)
