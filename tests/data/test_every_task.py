@@ -43,10 +43,10 @@ def options_for(name, folder):
         windows, patients = cut_windows()
         np.savez(folder / "own.npz", x=np.stack(windows)[:, :64], y=patients % 2, patient=patients)
         return [f"--data.data={folder / 'own.npz'}", "--data.group_column=patient"]
-    if name in ("gene-starts", "gene-spans"):
-        return ["--data.num_train_examples=50"]  # linear models of all labels take their time
+    if name in ("gene-starts", "gene-spans"):  # linear models of all labels take their time
+        return [f"--data.num_{split}_examples=50" for split in ("train", "validation", "test")]
     if name in ("pathx", "pathx-256"):  # up to 65,536 steps a picture
-        few = ["--data.train_examples=8", "--data.eval_examples=2", "--data.margins=2"]
+        few = ["--data.train_examples=4", "--data.eval_examples=2", "--data.margins=2"]
         return [*few, "--pretrain.global_batch_size=1", "--finetune.global_batch_size=1"]
     return [f"--data.data_dir={SOURCES[name](folder)}"] if name in SOURCES else []
 

@@ -194,7 +194,8 @@ def test_an_object_goes_through_both_phases_and_back(data, tmp_path):
 def test_runs_in_processes_of_their_own_find_the_rows_of_an_object(tmp_path):
     data = {"task": "own-data", "data": pd.DataFrame(ROWS), "unlabelled": [{"text": "more"}] * 3}
     recipe = {**RECIPE, "data": data}
-    compared = [compare(recipe, tmp_path / f"{jobs}", jobs=jobs, baselines=False).scores for jobs in (1, 2)]
+    options = {"inits": ["spt"], "baselines": False}
+    compared = [compare(recipe, tmp_path / f"{jobs}", jobs=jobs, **options).scores for jobs in (1, 2)]
     assert compared[0]["value"].tolist() == compared[1]["value"].tolist() and len(compared[0]) > 1
 
 

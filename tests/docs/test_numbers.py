@@ -240,7 +240,10 @@ COMPARED = {
     "digits, 32 × 32": ["mnist-1024"],
     "`pathfinder-16`": ["pathfinder-16"],
     "`pathfinder-16`, short paths": ["pathfinder-16-short", "pathfinder-16-short-s4"],
-    "`pathfinder-16`, all labels": ["pathfinder-16-plateau", "pathfinder-16-plateau-cnn", "pathfinder-16-plateau-s4"],
+    "`pathfinder-16`, all labels": [
+        "pathfinder-16-plateau",
+        *(f"pathfinder-16-plateau-{other}" for other in ("cnn", "dlr", "s4")),
+    ],
     "`listops` up to 100 symbols": ["listops-short"],
     "BBC news, bytes": ["bbc-bytes", "bbc-bytes-longer"],
     "pairs of ACL papers": ["acl-pairs"],
@@ -298,10 +301,13 @@ def test_the_table_of_the_plateau_is_that_of_its_curves():
     assert f"(log-rank test, p = {p})" in said.replace("\n", " ")
 
 
-@pytest.mark.parametrize("architecture", ["s4", "cnn"])
+@pytest.mark.parametrize("architecture", ["s4", "dlr", "cnn"])
 def test_what_is_said_of_other_plateaus_is_that_of_their_curves(architecture):
     runs, p = plateau(f"pathfinder-16-plateau-{architecture}")
-    tied, pretrained = (f"{mine.min():,.0f} to {mine.max():,.0f}" for _, mine in runs.groupby("arm")["left"])
+    tied, pretrained = (
+        " to ".join(f"{steps:,.0f}" for steps in sorted({mine.min(), mine.max()}))
+        for _, mine in runs.groupby("arm")["left"]
+    )
     said = section("Is the plateau the Transformer's alone?").replace("\n", " ")
     assert runs["left"].notna().all()
     assert f"after {tied} labelled steps, and after {pretrained} that follow" in said
