@@ -311,6 +311,7 @@ def test_what_is_said_of_other_plateaus_is_that_of_their_curves(architecture):
     said = section("Is the plateau the Transformer's alone?").replace("\n", " ")
     assert runs["left"].notna().all()
     assert f"after {tied} labelled steps, and after {pretrained} that follow" in said
+    assert all(f"{size:,.0f}" in said for size in runs["parameters"])
     assert f"(log-rank test, p = {p})" in said
 
 

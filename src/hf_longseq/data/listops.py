@@ -23,6 +23,7 @@ import numpy as np
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data.cache import Row, load_converted, load_generated
+from hf_longseq.data.lra_release import COMMAND, release_lines
 from hf_longseq.data.task_spec import TaskSpec, find_file
 from hf_longseq.errors import HfLongSeqError
 
@@ -38,8 +39,6 @@ OPERATOR_PROBABILITY = 0.25
 MAX_TREES = 2_000_000
 VERSION = 1  # of the rows that a seed gives
 
-# the benchmark's release, a tar archive in spite of its name
-COMMAND = "curl -C - -LO https://storage.googleapis.com/long-range-arena/lra_release.gz && tar -xf lra_release.gz"
 FILES = {"train": "basic_train.tsv", "validation": "basic_val.tsv", "test": "basic_test.tsv"}
 FEATURES = Features({"input_ids": List(Value("int32")), "labels": ClassLabel(names=list("0123456789"))})
 
@@ -177,14 +176,3 @@ def released_rows(files: dict[str, Path], max_length: int) -> Iterator[tuple[str
             raise HfLongSeqError(f"{where} holds {what}: it is not the released ListOps file.")
         kept = [ids[symbol] for symbol in symbols][: max_length - 1]
         yield split, {"input_ids": np.array([*kept, EOS_ID]), "labels": int(label)}
-
-
-def release_lines(files: dict[str, Path], count: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Split, place and fields, `count` of them, of every line of the Long Range Arena's tsv files."""
-    for split, path in files.items():
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-            for number, line in enumerate(lines, start=1):
-                fields, where = line.rstrip("\r\n").split("\t"), f"{path.name}, row {number},"
-                if len(fields) != count:
-                    raise HfLongSeqError(f"{where} has {len(fields)} columns instead of {count}: run `{COMMAND}`.")
-                yield split, where, fields

@@ -272,7 +272,10 @@ def _classes_of_rows(
         ids.append([place[name] for name in called])
     if problem == SINGLE:
         return tuple(names), np.array(ids, np.int64)[:, 0]
-    return tuple(names), np.array([np.isin(range(len(names)), some) for some in ids], np.float32)
+    targets = np.zeros((len(ids), len(names)), np.float32)
+    for target, some in zip(targets, ids, strict=True):
+        target[some] = 1
+    return tuple(names), targets
 
 
 def _unknown_class(name: str, where: str, names: Sequence[str]) -> HfLongSeqError:

@@ -25,7 +25,7 @@ import torch
 from datasets import DatasetDict
 
 from hf_longseq.data.cache import Row, load_converted, load_generated
-from hf_longseq.data.listops import COMMAND
+from hf_longseq.data.lra_release import COMMAND
 from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.pathfinder_tables import SETTINGS, make_tables, widen
 from hf_longseq.data.pixels import pixel_features, pixel_form, pixel_row, pixel_rows, read_picture

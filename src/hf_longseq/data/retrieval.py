@@ -10,7 +10,7 @@ from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
 from hf_longseq.data.cache import Row, load_converted
-from hf_longseq.data.listops import release_lines
+from hf_longseq.data.lra_release import release_lines
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError
 
