@@ -6,7 +6,6 @@
   `fft_causal_conv1d` and `subquadratic_ops_torch`; each with its error against float64
 - the same with TF32 products, inside a bfloat16 autocast of the whole layer, and replayed as a CUDA graph
 - a Mamba-2 layer of `mamba_ssm` where that is installed
-- minutes per epoch of recipes: `hf-longseq benchmark train --recipe ... --device cuda`
 
 A contestant that is missing or fails is a row that says why. Nothing here is needed to install the package.
 

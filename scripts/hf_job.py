@@ -144,8 +144,6 @@ def work(repo_id: str, folder: Path) -> int:
     if "recipe" in job:
         (folder / RECIPE).write_text(job["recipe"], encoding="utf-8")
         words = [str(folder / RECIPE) if word == RECIPE else word for word in words]
-    if "--recipe" in words:
-        subprocess.run([*TRAIN, "benchmark", "train", "--recipe", words[words.index("--recipe") + 1]])
     process = subprocess.Popen([*TRAIN, *words, "--output_dir", str(place)])
     # the training saves a checkpoint when it is told to end, and what follows uploads it
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())

@@ -26,7 +26,6 @@ COMMANDS = {
     "report": "tables and pictures of comparisons, as Markdown, LaTeX, JSON and one page of HTML",
     "kernels": "what checkpoints learned: kernels, receptive fields, attention, as pictures and CSV",
     "check-mixer": "check a mixer of your own on toy models",
-    "benchmark": "how long an epoch of a recipe takes on this machine",
     "tasks": "list the tasks, or show one",
     "recipes": "list the shipped recipes, or show one",
     "env": "versions and hardware, for bug reports and records",
