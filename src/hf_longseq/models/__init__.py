@@ -55,7 +55,8 @@ _ALL = {**ARCHITECTURES, "adapter": (AdapterConfig, AdapterModel)}
 def register(config_class, base_model) -> None:
     """Make the Auto classes open the heads that `base_model.auto_map` names."""
     AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
-    module, names_of = sys.modules[base_model.__module__], {}
+    module = sys.modules[base_model.__module__]
+    names_of: dict[str, list[str]] = {}
     for auto_name, path in base_model.auto_map.items():
         names_of.setdefault(path.split(".")[1], []).append(auto_name)
     for head_name, auto_names in names_of.items():

@@ -93,8 +93,8 @@ class DLRMixer(ConvolutionMixer):
         if state is not None and length == 1:
             u_BH = u_HBL[..., 0].t()
             parameters = (self.mode_decay_root, self.mode_frequency, self.mode_weight_W)
-            system = memory.prepared(lambda: self._step_system(u_BH.dtype), parameters)
-            y_BH, state = mode_step(state, *system, u_BH)
+            multiplier_2N, readout_HK = memory.prepared(lambda: self._step_system(u_BH.dtype), parameters)
+            y_BH, state = mode_step(state, multiplier_2N, readout_HK, u_BH)
             memory.advance(state, 1)
             return torch.addcmul(y_BH, skip_H, u_BH).t()[..., None]
 

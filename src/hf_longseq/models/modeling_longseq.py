@@ -161,7 +161,7 @@ class LongSeqPreTrainedModel(PreTrainedModel):
             "no_decay": {"lr": learning_rate, "weight_decay": 0.0},
             "decay": {"lr": learning_rate, "weight_decay": weight_decay},
         }
-        params = {name: [] for name in groups}
+        params: dict[str, list[nn.Parameter]] = {name: [] for name in groups}
         for name, parameter in self.named_parameters():
             if parameter.requires_grad:
                 params[self.group_of(name.rsplit(".", 1)[-1], parameter)].append(parameter)
