@@ -33,7 +33,7 @@ def epoch_times(
     Args:
         names: Shipped recipes or YAML files, of tasks that can be described without their data.
         batch: Sequences per step, instead of the recipe's.
-        length: Steps per sequence, instead of the task's; there are no minutes per epoch then.
+        length: Steps per sequence, instead of the task's; minutes per epoch are then left out.
         repeats: Timed steps, after one that is not.
 
     Returns:
@@ -43,16 +43,17 @@ def epoch_times(
     precisions = ["fp32"]
     if torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         precisions.append("bf16")
-    rows = []
-    recipes = [(name, Recipe.load(name)) for name in names]
-    specs = [describe_task(recipe.data.task) for _, recipe in recipes]
-    if None in specs:
-        name, recipe = recipes[specs.index(None)]
-        raise HfLongSeqError(
-            f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
-        )
-    for (name, recipe), spec in zip(recipes, specs, strict=True):
-        size: int = batch or recipe.scratch.global_batch_size
+    rows, planned = [], []
+    for name in names:
+        recipe = Recipe.load(name)
+        spec = describe_task(recipe.data.task)
+        if spec is None:
+            raise HfLongSeqError(
+                f"recipe {name} is of task {recipe.data.task!r}, which only its data describe: leave it out."
+            )
+        planned.append((name, recipe, spec))
+    for name, recipe, spec in planned:
+        size = batch or recipe.scratch.examples_per_step
         micro = min(size, recipe.scratch.per_device_train_batch_size or size)
         steps = length or spec.max_length
         listed = TASKS[recipe.data.task].size.split("/")[0].replace(",", "")
@@ -60,7 +61,8 @@ def epoch_times(
         for precision in precisions:
             torch.manual_seed(0)
             config = configuration(recipe.model, recipe.scratch, spec)
-            model = fresh_model(head_class(recipe.scratch, spec), config).to(device).train()
+            model = fresh_model(head_class(recipe.scratch, spec), config).train()
+            model.to(device)  # type: ignore[arg-type]  # its decorator hides that it is a method
             inputs = _random_batch(spec, micro, steps, device)
             seconds = seconds_of_a_step(model, inputs, -(-size // micro), precision, repeats)
             minutes = seconds * examples / size / 60 if seconds and examples else None
@@ -107,9 +109,9 @@ def _random_batch(spec: TaskSpec, batch: int, length: int, device: str) -> dict[
     names = ("", "_2") if spec.pair else ("",)
     inputs = {}
     for name in names:
-        if spec.modality == "tokens":
+        if spec.vocab_size:
             inputs[f"input_ids{name}"] = torch.randint(spec.vocab_size, (batch, length))
-        else:
+        elif spec.num_channels:
             inputs[f"input_values{name}"] = torch.rand(batch, length, spec.num_channels) * 2 - 1
         inputs[f"attention_mask{name}"] = torch.ones(batch, length, dtype=torch.long)
     shape = (batch, length) if spec.per_position else (batch,)

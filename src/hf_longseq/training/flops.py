@@ -36,7 +36,8 @@ def training_flops(
     try:
         with torch.random.fork_rng(devices=devices):
             batch = {name: tensor.to(device) for name, tensor in collator(list(rows)).items()}
-            twin = copy.deepcopy(model).to(device).train()
+            twin = copy.deepcopy(model).train()
+            twin.to(device)  # type: ignore[arg-type]  # its decorator hides that it is a method
             if getattr(twin.config, "use_cache", None):
                 twin.config.use_cache = False
             with FlopCounterMode(display=False, custom_mapping=_also_counted()) as counter:
