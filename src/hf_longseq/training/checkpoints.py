@@ -76,7 +76,7 @@ def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
 
 
 class OwnBestCheckpoint(TrainerCallback):
-    """Finds the best checkpoint of a resumed run in its own folder, which may have moved."""
+    """Finds the best checkpoint of a resumed run in its own folder: that may have moved."""
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.best_global_step:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From any `datasets.Dataset` to rows that the collators take, and to the `TaskSpec` that describes them.
 
-A row holds `input_ids`, `input_values`, or `text`, which a tokenizer (by default that of bytes) turns into
-`input_ids`. Its class or number stands in `labels` or `label`.
+A row holds `input_ids`, `input_values`, or `text`. A tokenizer (by default that of bytes) turns texts into
+`input_ids`. The row's class or number stands in `labels` or `label`.
 """
 
 import os
@@ -115,15 +115,16 @@ def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = Fal
 
 
 def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:
-    known = {"name": "own-data", "modality": "tokens", "max_length": max(sequence_lengths(rows)), "mask_ratio": 0.15}
     if tokenizer is not None:
         size, mask = len(tokenizer), tokenizer.mask_token_id
         if mask is None:
             size, mask = size + 1, size
-        ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
-        return TaskSpec(vocab_size=size, mask_token_id=mask, **ids, **known)
-    mask = _highest(rows, [name for name in rows.column_names if name.startswith("input_ids")]) + 1
-    return TaskSpec(vocab_size=mask + 2, mask_token_id=mask, pad_token_id=mask + 1, **known)
+        pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+    else:
+        mask = _highest(rows, [name for name in rows.column_names if name.startswith("input_ids")]) + 1
+        size, pad, end = mask + 2, mask + 1, None
+    ids = {"vocab_size": size, "pad_token_id": pad, "mask_token_id": mask, "eos_token_id": end}
+    return TaskSpec("own-data", "tokens", max(sequence_lengths(rows)), mask_ratio=0.15, **ids)
 
 
 def _highest(rows: "Dataset", names: list[str]) -> int:
@@ -164,7 +165,7 @@ def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
             if any(known.get(one, number) != number for number, one in enumerate(names)):
                 raise HfLongSeqError(
                     f"{name} numbers its classes in the order {', '.join(names)}, but the model in the order "
-                    f"{', '.join(sorted(known, key=known.get))}: cast both to one ClassLabel."
+                    f"{', '.join(sorted(known, key=known.__getitem__))}: cast both to one ClassLabel."
                 )
 
 
