@@ -165,9 +165,8 @@ def trunk_config(section: ModelSection, spec: TaskSpec) -> PreTrainedConfig:
     arch, fields = section.arch, section.fields
     base = base_config(arch, fields.get("pretrained"), fields.get("revision"))
     source = starts_from(section)
-    own = {
-        name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *ADAPTER_FIELDS, *SOURCE_FIELDS}
-    }
+    ours = {*HEAD_FIELDS, *ADAPTER_FIELDS, *SOURCE_FIELDS}
+    own = {name: value for name, value in fields.items() if name not in ours}
     saved = {} if type(base)().to_dict() == base.to_dict() else copy.deepcopy(base.to_dict())
     if own:
         saved = {name: value for name, value in saved.items() if name not in DERIVED}

@@ -41,7 +41,7 @@ def model_rows(
     dataset: "Dataset | IterableDataset | list[dict] | dict | None",
     processing_class: Any = None,
     described: bool = False,
-) -> "Dataset | IterableDataset":
+) -> "Dataset | IterableDataset | dict[str, Dataset | IterableDataset] | None":
     """Rows with `input_ids` or `input_values`, and `labels` where there are any, of a split or of named splits.
 
     Without a tokenizer as `processing_class`, texts are read as bytes. A stream has to be `described` by a spec.
@@ -109,9 +109,8 @@ def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = Fal
     tokenizer = processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
     pair = any(name in rows.column_names for name in ("input_ids_2", "input_values_2"))
-    problem = "single_label_classification" if labelled else None
-    spec = replace(spec, pair=pair, problem_type=problem)
-    return replace(spec, **_describe_labels(rows)) if labelled else spec
+    labels = _describe_labels(rows) if labelled else {"problem_type": None}
+    return replace(spec, pair=pair, **labels)
 
 
 def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:

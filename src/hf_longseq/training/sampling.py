@@ -55,9 +55,7 @@ class FilledSampler(Sampler[int]):
     the sampler when several processes go on in the middle of an epoch.
     """
 
-    def __init__(
-        self, dataset: FilledDataset, seed: int, epoch: Callable[[], int], order: "LengthGroupedOrder | None" = None
-    ):
+    def __init__(self, dataset: FilledDataset, seed: int, epoch: Callable[[], int], order: Sampler | None = None):
         self.filled = len(dataset)
         self.real = len(dataset.dataset)
         self.order = order or SeedableRandomSampler(dataset.dataset, data_seed=seed)

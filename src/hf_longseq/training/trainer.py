@@ -228,12 +228,8 @@ class LongSeqTrainer(Trainer):
     def _get_train_sampler(self, train_dataset=None) -> Sampler | None:
         seed, order = self.args.data_seed or 0, None
         if self.group_by_length:
-            order = LengthGroupedOrder(
-                sequence_lengths(self.train_dataset),
-                self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
-                seed,
-                self.epoch_begun,
-            )
+            batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+            order = LengthGroupedOrder(sequence_lengths(self.train_dataset), batch, seed, self.epoch_begun)
         if isinstance(train_dataset, FilledDataset):
             return FilledSampler(train_dataset, seed, self.epoch_begun, order)
         return order or super()._get_train_sampler(train_dataset)

@@ -162,7 +162,7 @@ def model_section(checkpoint: Path) -> dict[str, Any]:
         )
     if arch not in ARCHITECTURES:
         return {"arch": f"hf:{checkpoint}"}
-    left = {"init_normal"} if config.bidirectional else {*DIRECTION_FIELDS, "init_normal"}
+    left = () if config.bidirectional else DIRECTION_FIELDS
     return {"arch": arch, **{name: getattr(config, name) for name in model_field_types(arch) if name not in left}}
 
 
