@@ -102,6 +102,8 @@ def test_steps_follow_from_epochs_unless_they_are_given():
     section = build_phase("finetune", {"num_train_epochs": 3, "global_batch_size": 10})
     assert section.steps(25) == 9  # the last, smaller batch of each pass is a step too
     assert build_phase("finetune", {"max_steps": 4}).steps(25) == 4
+    own = {"num_train_epochs": 3, "global_batch_size": None, "per_device_train_batch_size": 5}
+    assert build_phase("finetune", own).steps(25) == 15  # what a device takes at once, as in transformers
 
 
 def test_nothing_is_suggested_for_a_word_that_resembles_none():

@@ -10,13 +10,14 @@ The names are known without torch; everything about a configuration class import
 """
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_longseq import ARCHITECTURES
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.training.arguments import convert
 
-KNOWN = ARCHITECTURES
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 # Set from the task, or from the objective: naming them in a recipe could only contradict the data.
 TASK_FIELDS = frozenset(
@@ -84,14 +85,14 @@ def check_name(arch: str) -> None:
             f"model.arch is {arch!r}, but a recipe runs no code: name the file on the command line, --arch {arch}, or "
             "call hf_longseq.register_architecture."
         )
-    if arch not in KNOWN and not is_hf(arch):
+    if arch not in ARCHITECTURES and not is_hf(arch):
         raise HfLongSeqError(
-            f"model.arch is {arch!r}{did_you_mean(arch, KNOWN)}: known architectures are {', '.join(KNOWN)}, "
-            "those of transformers as hf:TYPE, and your own as --arch FILE.py:NAME."
+            f"model.arch is {arch!r}{did_you_mean(arch, ARCHITECTURES)}: known architectures are "
+            f"{', '.join(ARCHITECTURES)}, those of transformers as hf:TYPE, and your own as --arch FILE.py:NAME."
         )
 
 
-def config_class_of(arch: str) -> type:
+def config_class_of(arch: str) -> "type[PreTrainedConfig]":
     from hf_longseq import models
 
     return models.ARCHITECTURES[arch][0]
@@ -109,8 +110,8 @@ def model_field_types(arch: str) -> dict[str, Any]:
     own = {field.name: field.type for field in dataclasses.fields(config_class) if field.name not in base}
     if is_hf(arch):
         own |= {alias: own[name] for alias, name in config_class.attribute_map.items() if name in own}
-    known = {name: kind for name, kind in own.items() if name not in TASK_FIELDS}
-    return {**known, **HEAD_FIELDS, **ADAPTER_FIELDS, **SOURCE_FIELDS} if is_hf(arch) else known
+        own |= {**HEAD_FIELDS, **ADAPTER_FIELDS, **SOURCE_FIELDS}
+    return {name: kind for name, kind in own.items() if name not in TASK_FIELDS}
 
 
 def checked_fields(arch: str, fields: dict[str, Any]) -> dict[str, Any]:

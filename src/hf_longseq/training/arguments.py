@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sections `model` and `data` of a recipe, and the conversion of YAML and command-line values into types.
 
-The same conversion serves recipes, the command line and Python dictionaries, so that `1e-3`, which YAML reads as a
-string, and `1`, given where a float is meant, work everywhere. Nothing here imports torch or transformers.
+The same conversion serves recipes, the command line and Python dictionaries, so that `1e-3`, a string to YAML, and
+`1`, given where a float is meant, work everywhere. Nothing here imports torch or transformers.
 """
 
+import contextlib
 import dataclasses
 import math
 import types
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 
@@ -98,11 +99,14 @@ def require(section: Any, where: str, name: str, minimum: float) -> None:
         raise HfLongSeqError(f"{where}.{name} is {value}: give a number of at least {minimum}.")
 
 
-def build_section(section_class: type, values: dict[str, Any], where: str):
+Section = TypeVar("Section", ModelSection, DataSection)
+
+
+def build_section(section_class: type[Section], values: dict[str, Any], where: str) -> Section:
     """Make a section from a mapping, converting each value to its field's type.
 
-    Keys that the section does not name go to its free mapping: `fields` of the model and `options` of the data, which
-    the architecture's configuration and the task's loader check.
+    Keys that the section does not name go to its free mapping: the architecture's configuration checks `fields` of the
+    model, and the task's loader `options` of the data.
     """
     known = {field.name for field in section_options(section_class)}
     types_of = typing.get_type_hints(section_class)
@@ -110,8 +114,8 @@ def build_section(section_class: type, values: dict[str, Any], where: str):
     free = "options" if section_class is DataSection else "fields"
     # A data option may be the name of a column, such as 3: the task's loader says what it is.
     read = plain_scalar if free == "fields" else lambda value: value
-    rest = {key: read(value) for key, value in values.items() if key not in known}
-    return section_class(**named, **{free: rest})
+    named[free] = {key: read(value) for key, value in values.items() if key not in known}
+    return section_class(**named)
 
 
 def section_options(section_class: type) -> list[dataclasses.Field]:
@@ -121,11 +125,9 @@ def section_options(section_class: type) -> list[dataclasses.Field]:
 
 def plain_scalar(value: Any) -> Any:
     """Turn the strings that YAML leaves for numbers such as 1e-3 into numbers; leave everything else alone."""
-    if isinstance(value, str):
-        try:
-            return float(value) if any(c.isdigit() for c in value) else value
-        except ValueError:
-            return value
+    if isinstance(value, str) and any(c.isdigit() for c in value):
+        with contextlib.suppress(ValueError):
+            return float(value)
     return value
 
 
@@ -135,10 +137,10 @@ _NAMES = {int: "a whole number", float: "a number", str: "a word", bool: "true o
 def convert(value: Any, kind: Any, where: str) -> Any:
     """Convert a YAML or command-line value to the type of its field, or raise one sentence naming the field."""
     union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    members = typing.get_args(kind) if union else (kind,)
-    if type(None) in members and value in (None, "none", "None", "null"):
+    known = typing.get_args(kind) if union else (kind,)
+    if type(None) in known and value in (None, "none", "None", "null"):
         return None
-    members = [member for member in members if member is not type(None)]
+    members = [member for member in known if member is not type(None)]
     # An exact type wins over a converted one, so that `int | str` keeps a string and `float | int` an integer.
     if type(value) in members:
         return value

@@ -17,7 +17,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -25,15 +25,17 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig, PreTrainedModel, set_seed
 
+from hf_longseq import ARCHITECTURES
 from hf_longseq.data import collators
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.models.configuration_longseq import LongSeqConfig
-from hf_longseq.training.architectures import KNOWN, config_class_of, is_hf, looking_back
+from hf_longseq.training.architectures import config_class_of, is_hf, looking_back
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.eval_metrics import ClassificationMetrics, DenoisingMetrics, SplitMetrics, TokenMetrics
-from hf_longseq.training.hf_architectures import hf_configuration, label_fields
+from hf_longseq.training.hf_architectures import class_names, hf_configuration, label_fields
 from hf_longseq.training.transfer import (
+    AutoClass,
     TransferReport,
     config_of,
     load_pretrained,
@@ -91,8 +93,9 @@ def assemble(
         HfLongSeqError: If the model cannot read the rows, or cannot do what the arguments ask.
     """
     fields = {} if pretrains(args) else label_statistics(rows, spec)
-    head, report = head_class(args, spec), None
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model  # within adapters of peft
+    head = head_class(args, spec)
+    report: TransferReport | None = None
+    base = getattr(model, "get_base_model", lambda: model)()  # within adapters of peft
     if isinstance(base, PreTrainedModel):
         _as_read_by(base.config, spec)  # raises before a head is built for other inputs
         check_directions(args, base.config, type(base).__name__)
@@ -102,7 +105,7 @@ def assemble(
             raise HfLongSeqError(
                 f"the adapters are around a {type(base).__name__}: put them around what {head.__name__} opens."
             )
-        found = model
+        found = cast(PreTrainedModel, model)  # adapters of peft, whose class passes for the one within, among them
         if not fits:
             config = copy.deepcopy(base.config)
             _set(config, {**_of_the_phase(args, spec), **fields})
@@ -111,21 +114,21 @@ def assemble(
     elif _is_checkpoint(model):
         found, report = _from_checkpoint(model, head, args, spec, fields, trains)
     else:
-        config = configuration(model, args, spec)
+        section = ModelSection(model) if isinstance(model, str) else model
+        config = configuration(section, args, spec)
         _set(config, fields)
         set_seed(args.seed)
         if init_from is not None:
             found, report = load_pretrained(init_from, config, head, spec.name)
         else:
-            found, report = fresh_model(head, config), None
-            if not isinstance(model, PreTrainedConfig):
-                section = ModelSection(model) if isinstance(model, str) else model
+            found = fresh_model(head, config)
+            if isinstance(section, ModelSection):
                 report = start_from_weights(found, section, spec)
                 redraw_parameters(found, section.init_normal)
     spec = _as_read_by(found.config, spec)
-    if not pretrains(args) and 0 < len(spec.labels) < found.config.num_labels:  # rows may lack the last classes
-        names = map(found.config.id2label.get, range(found.config.num_labels))
-        spec = replace(spec, labels=tuple(names))
+    names = class_names(found.config)
+    if not pretrains(args) and 0 < len(spec.labels) < len(names):  # rows may lack the last classes
+        spec = replace(spec, labels=names)
     made = collators_and_metrics(args, spec, getattr(found.config, "label_scale", None))
     return Parts(found, spec, *made, transfer=report)
 
@@ -134,7 +137,7 @@ def pretrains(args: Any) -> bool:
     return hasattr(args, "objective")
 
 
-def head_class(args: Any, spec: TaskSpec) -> type:
+def head_class(args: Any, spec: TaskSpec) -> AutoClass:
     """The Auto class whose head fits the inputs and the objective, or the labels; a next-token head is for models that
     look back."""
     if not pretrains(args):
@@ -144,17 +147,17 @@ def head_class(args: Any, spec: TaskSpec) -> type:
     return transformers.AutoModelForCausalLM if _looks_back(args) else transformers.AutoModelForMaskedLM
 
 
-def configuration(model: str | ModelSection | PreTrainedConfig, args: Any, spec: TaskSpec) -> PreTrainedConfig:
+def configuration(model: Source, args: Any, spec: TaskSpec) -> PreTrainedConfig:
     """The configuration of a phase: the fields that are asked for, and what rows and objective determine."""
     if not pretrains(args):
-        _check_labelled(spec)
+        _checked_problem(spec)
     if isinstance(model, PreTrainedConfig):
         return _fitted(model, args, spec)
     section = ModelSection(model) if isinstance(model, str) else model
     if not isinstance(section, ModelSection):
         raise HfLongSeqError(
             f"model is {type(model).__name__}: give a model, a configuration, the name of an architecture "
-            f"({', '.join(KNOWN)}, hf:TYPE), a folder, or a repository on the Hub."
+            f"({', '.join(ARCHITECTURES)}, hf:TYPE), a folder, or a repository on the Hub."
         )
     if pretrains(args) and _looks_back(args):  # what is fine-tuned of it reads both ways
         section = replace(section, fields=looking_back(section.arch, section.fields))
@@ -231,7 +234,7 @@ def num_levels(args: Any, spec: TaskSpec) -> int | None:
     return spec.num_levels if args.num_levels is None else args.num_levels or None
 
 
-def fresh_model(head: type, config: PreTrainedConfig) -> PreTrainedModel:
+def fresh_model(head: AutoClass, config: PreTrainedConfig) -> PreTrainedModel:
     """A freshly initialised model, with errors of its constructor as one sentence."""
     with explained("the model section does not work", ValueError):
         return head.from_config(config)
@@ -249,20 +252,20 @@ def redraw_parameters(model: PreTrainedModel, deviation: float | None) -> None:
                 parameter.normal_(0.0, deviation)
 
 
-def _is_checkpoint(model: Source) -> bool:
+def _is_checkpoint(model: Source) -> TypeGuard[str | os.PathLike]:
     """Whether a source is a folder or a repository; a word that is neither, nor an architecture, is an error."""
-    if not isinstance(model, (str, os.PathLike)) or (isinstance(model, str) and (model in KNOWN or is_hf(model))):
+    if not isinstance(model, str | os.PathLike) or model in ARCHITECTURES or (isinstance(model, str) and is_hf(model)):
         return False
     if "/" not in str(model) and not os.path.isdir(model):
         raise HfLongSeqError(
-            f"model is {str(model)!r}{did_you_mean(str(model), KNOWN)}: give an architecture ({', '.join(KNOWN)}, "
-            "hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
+            f"model is {str(model)!r}{did_you_mean(str(model), ARCHITECTURES)}: give an architecture "
+            f"({', '.join(ARCHITECTURES)}, hf:TYPE), a folder that exists, or a repository (ORGANISATION/NAME)."
         )
     return True
 
 
 def _from_checkpoint(
-    model: str | os.PathLike, head: type, args: Any, spec: TaskSpec, fields: dict[str, Any], trains: bool
+    model: str | os.PathLike, head: AutoClass, args: Any, spec: TaskSpec, fields: dict[str, Any], trains: bool
 ) -> tuple[PreTrainedModel, TransferReport | None]:
     folder, _ = local_checkpoint(model, "model")
     config = config_of(folder, f"model {model}")
@@ -286,9 +289,10 @@ def _from_checkpoint(
     return found, None
 
 
-def _has_head(config: PreTrainedConfig, head: type, *found: type | str) -> bool:
+def _has_head(config: PreTrainedConfig, head: AutoClass, *found: type | str) -> bool:
     """Whether a model class, or the name of one, is that of a head for this configuration."""
-    wanted = head._model_mapping.get(type(config), None)
+    mapping: Any = head._model_mapping  # that transformers declares as None and sets in every subclass
+    wanted = mapping.get(type(config), None)
     return wanted is not None and any(
         issubclass(one, wanted) if isinstance(one, type) else one == wanted.__name__ for one in found
     )
@@ -313,8 +317,8 @@ def _as_read_by(config: PreTrainedConfig, spec: TaskSpec) -> TaskSpec:
             )
         return spec
     own = getattr(config, "backbone_config", None) or config
-    ids = {name: getattr(config, name, None) for name in SPECIAL_IDS}
-    ids = {name: value for name, value in ids.items() if isinstance(value, int)}
+    stated = {name: getattr(config, name, None) for name in SPECIAL_IDS}
+    ids: dict[str, Any] = {name: value for name, value in stated.items() if isinstance(value, int)}
     return replace(spec, **ids, vocab_size=own.vocab_size)
 
 
@@ -323,9 +327,8 @@ def collators_and_metrics(
 ) -> tuple[Callable, Callable | None, SplitMetrics]:
     """Collators of training and of evaluation (None: the same), and metrics."""
     if not pretrains(args):
-        _check_labelled(spec)
         scored = TokenMetrics if spec.per_position else ClassificationMetrics
-        metrics = scored(spec.problem_type, spec.labels, label_scale)
+        metrics = scored(_checked_problem(spec), spec.labels, label_scale)
         return collators.DataCollatorWithLongPadding.from_task(spec), None, metrics
     levels, documents = {"num_levels": num_levels(args, spec)}, 2 if spec.pair else 1
     if args.objective == "causal":
@@ -339,7 +342,7 @@ def collators_and_metrics(
     return training, evaluation, DenoisingMetrics(documents=documents)
 
 
-def _check_labelled(spec: TaskSpec) -> None:
+def _checked_problem(spec: TaskSpec) -> str:
     if spec.problem_type is None:
         raise HfLongSeqError(
             f"{spec.source} has no labels to fine-tune on: name their column with --label_column, or use "
@@ -351,6 +354,7 @@ def _check_labelled(spec: TaskSpec) -> None:
             f"task {spec.name!r} is scored by {spec.metric!r}, which does not fit a {spec.problem_type}: "
             f"use one of {', '.join(fitting)} in its TaskSpec."
         )
+    return spec.problem_type
 
 
 def label_statistics(rows: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:

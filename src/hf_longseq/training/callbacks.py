@@ -10,8 +10,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import torch
 from accelerate.utils import patch_environment
@@ -68,7 +70,7 @@ class StopOnNaN(TrainerCallback):
 class StopOnSignal(TrainerCallback):
     """Ends a run on Ctrl-C, or on SIGTERM as batch systems send it, with a checkpoint of the step under way.
 
-    A context manager around training, which restores the handlers. After the checkpoint the signal has its usual
+    A context manager around training that restores the handlers. After the checkpoint the signal has its usual
     effect; a second one acts at once. Several processes save the same step. `tell` gets the step and a line of text at
     the end of the step, and after the checkpoint.
     """
@@ -77,7 +79,7 @@ class StopOnSignal(TrainerCallback):
         self.tell = tell
         self._received = 0  # by this process
         self._agreed = 0  # by any process, known to all
-        self._previous: dict[int, object] = {}
+        self._previous: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
@@ -184,7 +186,7 @@ class ProgressReport(TrainerCallback):
 
 
 @contextlib.contextmanager
-def tracker(names: list[str], section: str, folder: str | os.PathLike) -> Iterator[None]:
+def tracker(names: Iterable[str], section: str, folder: str | os.PathLike) -> Iterator[None]:
     """Let the Trainer's tracker write below a run folder, and close its run afterwards."""
     name = next(iter(names), None)
     if name is None:

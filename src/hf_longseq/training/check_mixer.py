@@ -1,19 +1,20 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a mixer has to keep to, as checks on toy models: `CHECKS`, which `hf-longseq check-mixer` runs.
+"""What a mixer has to keep to, as checks on toy models: `hf-longseq check-mixer` runs these `CHECKS`.
 
-A check takes `make(head, **fields)`, which gives a seeded model of the architecture in evaluation mode, and raises
+A check takes `make(head, **fields)`, a maker of seeded models of the architecture in evaluation mode, and raises
 `AssertionError`. `causal_streams` raises `DoesNotStream` for a mixer that keeps no state.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 from transformers.modeling_utils import PreTrainedConfig
 
-Make = Callable[..., PreTrainedModel]
+Make = Callable[..., Any]  # the name of a head says of which class the model is
 # What may stand in padding.
 RUBBISH = (1e20, -1e30, float("nan"), float("inf"))
 VALUES = {"input_type": "values", "num_channels": 2}
@@ -71,7 +72,7 @@ def real_part(hidden: torch.Tensor, length: int) -> torch.Tensor:
 
 @torch.no_grad()
 def padding(make: Make, bidirectional: bool) -> None:
-    """Padding on either side, whatever stands in it, changes no real position."""
+    """Padding of any content, on either side, changes no real position."""
     model = make("Model", bidirectional=bidirectional, **VALUES)
     batch = make_inputs(model)
     alone = model(**batch).last_hidden_state
@@ -144,8 +145,6 @@ def saving(make: Make, head: str = "ForSequenceClassification", **fields) -> Non
     model = make(head, **fields)
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
-        again: PreTrainedModel
-        report: dict
         again, report = type(model).from_pretrained(folder, output_loading_info=True)
     assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
     kept, batch = again.state_dict(), make_inputs(model)
@@ -161,7 +160,7 @@ def half_precision(make: Make, delicate: frozenset[str] | None = None) -> None:
     """A model in bfloat16 is close, and keeps `delicate` parameters (by default the mixer's state-space parameters)
     in float32."""
     model = make("ForSequenceClassification", bidirectional=True)
-    own = getattr(model.mixer_class, "ssm_parameter_names", frozenset())
+    own: frozenset[str] = getattr(model.mixer_class, "ssm_parameter_names", frozenset())
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         half = type(model).from_pretrained(folder, dtype=torch.bfloat16).eval()

@@ -31,9 +31,8 @@ def last_checkpoint(run: str | os.PathLike) -> Path | None:
     return None
 
 
-def seal(checkpoint: str | os.PathLike) -> None:
+def seal(checkpoint: Path) -> None:
     """Flush every file of a checkpoint to the disk, then write its seal."""
-    checkpoint = Path(checkpoint)
     content = {}
     for path in sorted(checkpoint.rglob("*")):
         if not path.is_file() or path.name == SEAL:
@@ -43,9 +42,8 @@ def seal(checkpoint: str | os.PathLike) -> None:
     write_json(checkpoint / SEAL, content)
 
 
-def is_intact(checkpoint: str | os.PathLike) -> bool:
+def is_intact(checkpoint: Path) -> bool:
     """Whether a checkpoint has a seal that every file matches."""
-    checkpoint = Path(checkpoint)
     try:
         content = read_json(checkpoint / SEAL)
         sizes_match = all((checkpoint / name).stat().st_size == facts["bytes"] for name, facts in content.items())
@@ -63,9 +61,9 @@ def best_of(checkpoint: Path) -> Path | None:
     return checkpoint.with_name(f"checkpoint-{step}") if step else None
 
 
-def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
+def discard_superseded(folder: Path, keep: int) -> None:
     """Delete all but the newest `keep` sealed checkpoints and the best ones that these name; call after sealing."""
-    newest = _newest_first(Path(folder))
+    newest = _newest_first(folder)
     kept = [checkpoint for checkpoint in newest if (checkpoint / SEAL).is_file()][:keep]
     kept += [best for checkpoint in kept if (best := best_of(checkpoint)) is not None]
     for checkpoint in newest:
@@ -76,7 +74,7 @@ def discard_superseded(folder: str | os.PathLike, keep: int) -> None:
 
 
 class OwnBestCheckpoint(TrainerCallback):
-    """Finds the best checkpoint of a resumed run in its own folder, which may have moved."""
+    """Finds the best checkpoint of a resumed run in its own folder: that may have moved."""
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.best_global_step:

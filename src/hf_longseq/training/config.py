@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`SPTConfig` and `FinetuneConfig`: transformers' `TrainingArguments`, which the phases of a recipe are.
+"""`SPTConfig` and `FinetuneConfig`: the phases of a recipe, as transformers' `TrainingArguments`.
 
 A recipe may set any field in a phase, on the command line as `--finetune.optim adafactor`. A few are refused: a run
 sets them itself to keep comparisons fair or its folder whole.
@@ -55,7 +55,7 @@ REFUSED: dict[str, str] = {
     ),
 }
 
-# Fields that every record of a run states, and `--help_all` shows, whatever their values.
+# Fields that every record of a run states and `--help_all` shows, even at their defaults.
 USUAL = (
     "max_steps num_train_epochs learning_rate ssm_learning_rate weight_decay adam_beta2 global_batch_size "
     "per_device_train_batch_size per_device_eval_batch_size warmup_steps lr_scheduler_type max_grad_norm eval_steps "
@@ -85,15 +85,18 @@ class FinetuneConfig(TrainingArguments):
         0.05
     """
 
-    max_steps: int | None = option(None, "optimiser steps; wins over num_train_epochs")
+    # In transformers these are numbers. None stands for one until `share_batch`, the first thing a trainer calls.
+    max_steps: int | None = option(None, "optimiser steps; wins over num_train_epochs")  # type: ignore[assignment]
     learning_rate: float = option(1e-3, "peak learning rate of AdamW")
     ssm_learning_rate: float | None = option(None, "learning rate of A, B, dt, Lambda, W (default: learning_rate)")
     weight_decay: float = option(0.05, "weight decay; never applied to state-space parameters, biases and norms")
     global_batch_size: int | None = option(None, "examples per optimiser step over all processes")
-    per_device_train_batch_size: int | None = option(
+    per_device_train_batch_size: int | None = option(  # type: ignore[assignment]
         None, "examples per forward pass on a device (default: as many as there are)"
     )
-    per_device_eval_batch_size: int | None = option(None, "examples per evaluation batch (default: as in training)")
+    per_device_eval_batch_size: int | None = option(  # type: ignore[assignment]
+        None, "examples per evaluation batch (default: as in training)"
+    )
     warmup_steps: float = option(0.1, "linear warm-up: steps, or a share of all steps if below 1")
     lr_scheduler_type: SchedulerType | str = option("cosine", "learning rate after the warm-up")
     eval_steps: int | None = option(None, "steps between evaluations (default: a tenth of the run)")
@@ -133,6 +136,11 @@ class FinetuneConfig(TrainingArguments):
             super().__post_init__()
 
     @property
+    def examples_per_step(self) -> int:
+        """Examples per optimiser step over all processes."""
+        return self.global_batch_size or (self.per_device_train_batch_size or 8) * distributed.count()
+
+    @property
     def device(self) -> torch.device:
         return super().device if FinetuneConfig.sets_up_device else torch.device("cpu")
 
@@ -140,13 +148,13 @@ class FinetuneConfig(TrainingArguments):
         """Optimiser steps of this phase on `num_examples` training examples."""
         if self.max_steps is not None and self.max_steps >= 0:
             return self.max_steps
-        return max(1, math.ceil(math.ceil(num_examples / self.global_batch_size) * self.num_train_epochs))
+        return max(1, math.ceil(math.ceil(num_examples / self.examples_per_step) * self.num_train_epochs))
 
     def settings(self) -> dict[str, Any]:
         """The usual fields and all that are not at their defaults, as a recipe states them."""
         with settings_alone():
             default = type(self)()
-        free = [name for name in phase_fields(type(self)) if not name.startswith("activation_checkpointing")]
+        free = [name for name in phase_fields(PHASES[self.section]) if not name.startswith("activation_checkpointing")]
         names = [name for name in (*USUAL, *DENOISING) if hasattr(self, name)]
         names += [name for name in free if name not in names and getattr(self, name) != getattr(default, name)]
         values = {name: getattr(self, name) for name in names} | {"report_to": next(iter(self.report_to), "none")}
@@ -170,7 +178,7 @@ class FinetuneConfig(TrainingArguments):
         self.max_steps = -1 if self.max_steps is None else self.max_steps
 
     def of_run(self, folder: Path, *, steps: int, seed: int, metric: str) -> "FinetuneConfig":
-        """The arguments of a run into a folder, which keeps the best checkpoint by `metric`."""
+        """The arguments of a run into a folder that keeps the best checkpoint by `metric`."""
         every, default = self.eval_steps or max(1, steps // 10), TrainingArguments.logging_steps
         arguments = dataclasses.replace(
             self,

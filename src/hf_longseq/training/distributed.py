@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 # Generating a large task takes the main process hours, in which the others have nothing to do but wait.
 LONGEST_WAIT = timedelta(days=3)
-# Every process comes to the same meetings in the same order, which gives each of them a number.
+# Every process comes to the same meetings in the same order: that gives each of them a number.
 _meetings = itertools.count()
 
 
@@ -108,5 +108,5 @@ def reports_errors() -> bool:
         return is_main()
     try:
         return dist.distributed_c10d._get_default_store().add("hf_longseq: failures", 1) == 1
-    except RuntimeError:  # the launcher, which keeps the count, is gone
+    except RuntimeError:  # the launcher keeps the count, and is gone
         return False

@@ -37,6 +37,14 @@ class SplitMetrics:
         """The loss of a classifier of transformers, from its logits."""
         return classification_loss(outputs.logits, labels, config, num_items_in_batch)
 
+    def reduce(self, logits, labels: torch.Tensor) -> torch.Tensor:
+        """A row of numbers per example of a batch."""
+        raise NotImplementedError
+
+    def scores(self, rows: np.ndarray) -> dict[str, float]:
+        """Loss and metrics from the rows of a split."""
+        raise NotImplementedError
+
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         rows = prediction.predictions
         self._batches.append(rows.cpu().numpy() if torch.is_tensor(rows) else np.asarray(rows))
@@ -44,6 +52,11 @@ class SplitMetrics:
             return {}
         rows, self._batches = np.concatenate(self._batches), []
         return self.scores(rows)
+
+    def of_logits(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
+        """As calling the object, with logits and labels that are still to be reduced."""
+        rows = self.reduce(torch.as_tensor(prediction.predictions), torch.as_tensor(prediction.label_ids))
+        return self(EvalPrediction(rows.cpu().numpy(), prediction.label_ids), compute_result)
 
 
 class DenoisingMetrics(SplitMetrics):
@@ -175,9 +188,9 @@ class TokenMetrics(ClassificationMetrics):
         confusion = torch.zeros(len(labels_BL), size**2, dtype=torch.float64, device=labels_BL.device)
         confusion.scatter_add_(1, cell_BL, scored_BL.double())
         rows = zip(given_BL.cpu().numpy(), labels_BL.cpu().numpy(), scored_BL.cpu().numpy(), strict=True)
-        spans = np.stack([count_spans(given[kept], true[kept], tags).reshape(-1) for given, true, kept in rows])
-        spans = torch.from_numpy(spans).to(confusion)
-        return torch.cat([_sum(scored_BL), _sum(losses_BL), confusion, spans], dim=1)
+        spans = [count_spans(given[kept], true[kept], tags).reshape(-1) for given, true, kept in rows]
+        counts = torch.from_numpy(np.stack(spans)).to(confusion)
+        return torch.cat([_sum(scored_BL), _sum(losses_BL), confusion, counts], dim=1)
 
     def _count_errors(self, outputs_BLK: torch.Tensor, labels_BLK: torch.Tensor, scored_BLK) -> torch.Tensor:
         """Then sums of squared and absolute errors, of the targets and of their squares."""

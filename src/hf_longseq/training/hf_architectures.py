@@ -15,6 +15,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +84,11 @@ def hf_configuration(
         for name, value in labels.items():
             setattr(config, name, value)
         return config
-    own = {"input_type": spec.modality, "pad_token_id": spec.pad_token_id, "pair_classification": spec.pair}
+    own = {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
+    own |= {"input_type": spec.modality, "pad_token_id": spec.pad_token_id, "pair_classification": spec.pair}
     if spec.modality == "values":
         own |= {"num_channels": spec.num_channels, "num_levels": num_levels}
-    own |= {"pretraining_objective": "masked" if both_ways else objective or "masked"}
-    own |= {name: value for name, value in fields.items() if name in {**HEAD_FIELDS, **ADAPTER_FIELDS}}
+    own["pretraining_objective"] = "masked" if both_ways else objective or "masked"
     with explained("the model section does not work", StrictDataclassError):
         return AdapterConfig(backbone_config=config, **own, **labels)
 
@@ -102,16 +103,22 @@ def label_fields(spec: TaskSpec) -> dict[str, Any]:
     }
 
 
+def class_names(config: PreTrainedConfig) -> tuple[str, ...]:
+    """Names of a classifier's classes, in the order of their numbers."""
+    names: dict[Any, str] = config.id2label or {}
+    return tuple(names[number] for number in sorted(names))
+
+
 def _check_trunk(arch: str, config: PreTrainedConfig, spec: TaskSpec, both_ways: bool) -> None:
     """Raise for a trunk that would read padding as data, or has no way in for what the adapter feeds it."""
-    arguments = inspect.signature(base_class(config).forward).parameters
+    arguments = base_arguments(config)
     fed, problem = spec.modality == "values" or both_ways, None
     if not both_ways and "attention_mask" not in arguments:
         problem = (
             f"{config.model_type} takes no attention_mask and would read padding as data: set model.bidirectional to "
             "true, which keeps padding out of its sight, or choose hf:mamba2"
         )
-    elif fed and getattr(config, "hidden_size_per_layer_input", 0):
+    elif fed and getattr(config, "hidden_size_per_layer_input", None):
         problem = (
             f"every layer of {config.model_type} embeds token ids, which real values and a reversed input have not: "
             "set model.hidden_size_per_layer_input to 0"
@@ -158,14 +165,13 @@ def trunk_config(section: ModelSection, spec: TaskSpec) -> PreTrainedConfig:
     arch, fields = section.arch, section.fields
     base = base_config(arch, fields.get("pretrained"), fields.get("revision"))
     source = starts_from(section)
-    own = {
-        name: value for name, value in fields.items() if name not in {*HEAD_FIELDS, *ADAPTER_FIELDS, *SOURCE_FIELDS}
-    }
+    ours = {*HEAD_FIELDS, *ADAPTER_FIELDS, *SOURCE_FIELDS}
+    own = {name: value for name, value in fields.items() if name not in ours}
     saved = {} if type(base)().to_dict() == base.to_dict() else copy.deepcopy(base.to_dict())
     if own:
         saved = {name: value for name, value in saved.items() if name not in DERIVED}
     ids = _token_ids(base, spec, keep_pad=source is not None)
-    # whatever the constructors of some two hundred architectures raise
+    # the constructors of some two hundred architectures raise errors of all kinds
     with explained(f"the model section does not work for {arch}", Exception):
         config = type(base).from_dict({**saved, **own, **ids})
         make_room(config, spec.max_length, fixed_by=source)
@@ -175,7 +181,6 @@ def trunk_config(section: ModelSection, spec: TaskSpec) -> PreTrainedConfig:
 
 def _token_ids(base: PreTrainedConfig, spec: TaskSpec, keep_pad: bool) -> dict[str, Any]:
     """Size of the vocabulary and special ids: the task's; for values, no token is left but padding."""
-    kinds = {field.name: field.type for field in dataclasses.fields(type(base))}
     if spec.modality == "tokens":
         pad, vocab_size = spec.pad_token_id, spec.vocab_size
     else:
@@ -184,10 +189,10 @@ def _token_ids(base: PreTrainedConfig, spec: TaskSpec, keep_pad: bool) -> dict[s
         vocab_size = max(pad or 0, 1) + 1
     known = {"pad_token_id": pad, "mask_token_id": spec.mask_token_id, "eos_token_id": spec.eos_token_id}
     ids: dict[str, Any] = {"vocab_size": vocab_size}
-    for name in kinds:
-        if name.endswith("_token_id"):
-            value = known.get(name)
-            ids[name] = (pad or 0) if value is None and kinds[name] is int else value
+    for field in dataclasses.fields(type(base)):
+        if field.name.endswith("_token_id"):
+            value = known.get(field.name)
+            ids[field.name] = (pad or 0) if value is None and field.type is int else value
     return ids
 
 
@@ -203,8 +208,8 @@ def make_room(config: PreTrainedConfig, length: int, fixed_by: str | None) -> No
     before = on_meta(copy.deepcopy(config))
     tables = [module for module in before.modules() if isinstance(module, nn.Embedding)]
     # some count positions from the id of padding, and need as many rows more
-    rows = [table for table in tables if table.num_embeddings == limit and table.padding_idx is not None]
-    needed = length + (rows[0].padding_idx + 1 if rows else 0)
+    pads = [table.padding_idx for table in tables if table.num_embeddings == limit]
+    needed = length + next((pad + 1 for pad in pads if pad is not None), 0)
     if limit >= needed:
         return
     setattr(config, name, needed)
@@ -227,7 +232,7 @@ def on_meta(config: PreTrainedConfig) -> PreTrainedModel:
 def base_config(arch: str, pretrained: str | bool | None = None, revision: str | None = None) -> PreTrainedConfig:
     """The configuration that an architecture has before a recipe changes it. Not to be changed by the caller."""
     name = arch.removeprefix("hf:")
-    source = weights_source(arch, pretrained) or name
+    source = pretrained if isinstance(pretrained, str) else name
     if source in CONFIG_MAPPING_NAMES:
         config = CONFIG_MAPPING[source]()
     elif not Path(source).is_dir() and ("/" not in source or source.startswith((".", "/", "~"))):
@@ -253,26 +258,18 @@ def base_config(arch: str, pretrained: str | bool | None = None, revision: str |
     return config
 
 
-def weights_source(arch: str, pretrained: str | bool | None) -> str | None:
-    """The repository or folder whose weights a model starts from, and None for random weights of a type.
-
-    `pretrained=False` of a repository still names where its configuration is; `starts_from` is what counts then.
-    """
-    if isinstance(pretrained, str):
-        return pretrained
-    name = arch.removeprefix("hf:")
-    if pretrained is True and name in CONFIG_MAPPING_NAMES:
-        raise HfLongSeqError(
-            f"model.pretrained is true, but {arch!r} is a type without weights: name a repository or a folder."
-        )
-    return None if name in CONFIG_MAPPING_NAMES else name
-
-
 def starts_from(section: ModelSection) -> str | None:
     """The repository or folder whose weights a model starts from; None for random weights."""
-    pretrained = section.fields.get("pretrained")
-    named = section.arch.startswith("hf:") and pretrained is not False
-    return weights_source(section.arch, pretrained) if named else None
+    pretrained, name = section.fields.get("pretrained"), section.arch.removeprefix("hf:")
+    if not section.arch.startswith("hf:") or pretrained is False:
+        return None
+    if isinstance(pretrained, str):
+        return pretrained
+    if pretrained and name in CONFIG_MAPPING_NAMES:
+        raise HfLongSeqError(
+            f"model.pretrained is true, but {section.arch!r} is a type without weights: name a repository or a folder."
+        )
+    return None if name in CONFIG_MAPPING_NAMES else name
 
 
 @functools.cache
@@ -300,14 +297,11 @@ def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:
         what = "is an encoder-decoder, which writes another sequence"
     elif any(part.startswith(("vision", "audio", "text")) for part in config.sub_configs):
         what = "is composed of several models"
-    elif base_class(config) is None:
+    elif not base_arguments(config):
         what = "has no base model in transformers"
     elif name not in MASKED and not looks_back_only(config):
         what = "sees both sides, and has no masked language-model head in transformers"
-    elif (
-        not looks_back_only(config)
-        and "attention_mask" not in inspect.signature(base_class(config).forward).parameters
-    ):
+    elif not looks_back_only(config) and "attention_mask" not in base_arguments(config):
         what = "takes no attention_mask and would read padding as data"
     if what:
         raise HfLongSeqError(
@@ -316,7 +310,8 @@ def _refuse_other_kinds(arch: str, config: PreTrainedConfig) -> None:
         )
 
 
-def base_class(config: PreTrainedConfig) -> type | None:
-    """transformers' base model of a configuration; None where it has none."""
+def base_arguments(config: PreTrainedConfig) -> Collection[str]:
+    """What transformers' base model of a configuration takes; nothing where it has none."""
     found = modeling_auto.MODEL_MAPPING.get(type(config), None)
-    return found[0] if isinstance(found, (tuple, list)) else found
+    model_class = found[0] if isinstance(found, tuple | list) else found
+    return inspect.signature(model_class.forward).parameters if model_class else ()

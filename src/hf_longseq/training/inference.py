@@ -35,6 +35,7 @@ from hf_longseq.training.eval_metrics import (
     metrics_without_prefix,
     probabilities,
 )
+from hf_longseq.training.hf_architectures import class_names
 from hf_longseq.training.recipe import Recipe
 from hf_longseq.training.run import TaskData, load_data
 from hf_longseq.training.run_folder import BEST, RUNS
@@ -45,12 +46,8 @@ from hf_longseq.training.untrusted import open_model
 logger = logging.getLogger(__name__)
 
 SPLITS = ("train", "validation", "test")
-
-
-# a record may be anybody's: it does not say how many processes start here
-IN_THIS_PROCESS = {
-    "dataloader_num_workers": 0, "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False,
-}  # fmt: skip
+# A record may be anybody's: here it starts no process.
+IN_THIS_PROCESS = {"dataloader_num_workers": 0, "dataloader_prefetch_factor": None}
 
 
 def evaluate(
@@ -85,6 +82,7 @@ def evaluate(
     """
     model = finished_run(model)
     settings = {"per_device_eval_batch_size": batch_size, "report_to": "none", **IN_THIS_PROCESS}
+    scored: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as scratch:
         if source is None:
             rows, data, recorded = split_of_run(model, split, data)
@@ -98,16 +96,16 @@ def evaluate(
         else:
             given = {"input_column": input_column, "second_input_column": second_input_column}
             arguments = build_phase("finetune", settings).of_run(Path(scratch), steps=1, seed=0, metric="loss")
-            trainer = _trainer_of_source(model, source, given | {"label_column": label_column}, arguments)
+            given |= {"label_column": label_column}
+            trainer, scored["examples"] = _trainer_of_source(model, source, given, arguments)
         trainer.remove_callback(PrinterCallback)
-        scores = metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")
-    return scores if source is None else {"examples": len(trainer.eval_dataset), **scores}
+        return {**scored, **metrics_without_prefix(trainer.evaluate(metric_key_prefix="test"), "test")}
 
 
 def _trainer_of_source(
     model: str | os.PathLike, source: Any, given: dict[str, str | None], arguments: FinetuneConfig
-) -> LongSeqTrainer:
-    """A trainer that scores a checkpoint on the labelled rows of a source."""
+) -> tuple[LongSeqTrainer, int]:
+    """A trainer that scores a checkpoint on the labelled rows of a source, and their number."""
     folder, classifier, per_position = _classifier(model)
     config = classifier.config
     problem, recorded = _problem(config), _recorded_columns(folder)
@@ -117,10 +115,10 @@ def _trainer_of_source(
         logger.warning("%s: %d of %d rows are left out: %s.", name, total - len(rows), total, counts)
     if recorded:
         count_trained_on(folder, Dataset.from_dict({ROW_HASH: rows.hashes()}), name)
-    names = () if problem == "regression" else tuple(config.id2label.values())
+    names = () if problem == "regression" else class_names(config)
     scored = TokenMetrics if per_position else ClassificationMetrics
     metrics = scored(problem, names, getattr(config, "label_scale", None))
-    return LongSeqTrainer(
+    trainer = LongSeqTrainer(
         classifier,
         arguments,
         _collator(config, per_position),
@@ -129,6 +127,7 @@ def _trainer_of_source(
         preprocess_logits_for_metrics=metrics.reduce,
         compute_loss_func=functools.partial(metrics.loss, config),
     )
+    return trainer, len(rows)
 
 
 def predict(
@@ -301,7 +300,7 @@ def span_answer(
         if true is not None:
             answer["label"] = [None if number == IGNORE else number for number in np.ravel(true).tolist()]
         return answer
-    names = [config.id2label[index] for index in range(config.num_labels)]
+    names = list(class_names(config))
     scores_LK = probabilities(logits_LK, problem).numpy()
     answer["spans"] = _spans(decide(logits_LK.numpy(), problem), names, problem, ids_L, scores_LK)
     if true is not None:

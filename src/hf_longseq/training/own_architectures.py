@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 import hf_longseq
 from hf_longseq import models
@@ -88,7 +89,7 @@ def _check(name: str, config_class: type, model_class: type) -> None:
 def import_architecture(reference: str, announce: bool = True) -> str:
     """Run the file of `FILE.py:NAME` and register its `NAMEConfig` and `NAMEModel`; the name of the architecture.
 
-    For files that the user names: the code in them runs with the user's rights, which `announce` says on the screen.
+    For files that the user names: the code in them runs with the user's rights, and `announce` says so on the screen.
     """
     named, _, prefix = reference.rpartition(":")
     if not (named.endswith(".py") and prefix.isidentifier()):
@@ -112,15 +113,16 @@ def import_architecture(reference: str, announce: bool = True) -> str:
     return name
 
 
-def _module(file: Path):
+def _module(file: Path) -> ModuleType:
     """The module of a file, run once in a process."""
     name = f"own_architecture_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader  # Python has a loader for files that end in .py
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        with explained(f"{file} does not run", Exception, remedy="put it right"):  # whatever a user's code raises
+        with explained(f"{file} does not run", Exception, remedy="put it right"):  # a user's code may raise anything
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]

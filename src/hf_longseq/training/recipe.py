@@ -6,8 +6,8 @@ A recipe has the sections `model`, `data`, `pretrain`, `finetune` and `scratch` 
 training from scratch), for one architecture and one objective. `variants` holds named changes to it:
 
     variants:
-      s4: {model: {arch: s4, hidden_size: 64}}    a model of its own, which a comparison takes too
-      dlr: {pretrain: {ssm_learning_rate: 1e-4}}  for --arch dlr, which keeps hidden_size and num_hidden_layers
+      s4: {model: {arch: s4, hidden_size: 64}}    a model of its own, for a comparison too
+      dlr: {pretrain: {ssm_learning_rate: 1e-4}}  for --arch dlr; that keeps hidden_size and num_hidden_layers
       causal: {model: {pooling: last}}            for the causal objective
 
 Precedence: defaults < recipe < variant of the objective < of the architecture < of both (`dlr/causal`) < `--tiny` <
@@ -38,7 +38,7 @@ PHASES = SECTIONS[2:]
 VARIANTS = "variants"
 # What another architecture keeps of a recipe's model.
 SIZE = ("hidden_size", "num_hidden_layers")
-# What tells how own data are read, whatever file they stand in; the rest describes one file.
+# What tells how own data of any file are read; the rest describes one file.
 READING = frozenset(("task", "max_length", "colour", "image_size", "sampling_rate"))
 
 Raw = dict[str, Any]
@@ -103,7 +103,7 @@ class Recipe:
         # Overrides of fine-tuning also reach the arms from scratch, unless `scratch` itself says otherwise.
         sections["scratch"] = {**sections["finetune"], **sections["scratch"]}
         model = build_section(ModelSection, sections["model"], "model")
-        phases = {name: build_phase(name, sections[name]) for name in PHASES}
+        phases: dict[str, Any] = {name: build_phase(name, sections[name]) for name in PHASES}
         if not sections["data"].get("task"):
             raise HfLongSeqError("data.task is not set: name a task (see `hf-longseq tasks list`) or a recipe.")
         # The model section describes the fine-tuned model; causal pretraining makes it look back only.
@@ -126,7 +126,7 @@ class Recipe:
         from hf_longseq.training.config import build_phase
 
         phases = [name for name in PHASES if changes.get(name)]
-        sections = {name: build_phase(name, changes[name], getattr(self, name)) for name in phases}
+        sections: Raw = {name: build_phase(name, changes[name], getattr(self, name)) for name in phases}
         if changes.get("model"):
             fields = {**vars(self.model), **self.model.fields, **changes["model"]}
             del fields["fields"]
@@ -180,7 +180,7 @@ def _difference(own: Raw, base: Raw) -> Raw:
 
 
 def read_recipe(source: "str | Path | Raw | None") -> Raw:
-    """Return the raw sections of a recipe, which may come by name, as a file or as a mapping."""
+    """Return the raw sections of a recipe that comes by name, as a file or as a mapping."""
     if source is None or isinstance(source, dict):
         return check_sections(source or {}, "the recipe")
     if not isinstance(source, str | Path):
@@ -267,10 +267,8 @@ def loader_options(task: str, options: Raw) -> Raw:
         kind = parameters[name].annotation if name in parameters else None
         if kind is not None and set(typing.get_args(kind) or (kind,)) <= {str, int, float, bool, type(None)}:
             converted[name] = convert(value, kind, f"data.{name}")
-        elif name == "data":  # a path
-            converted[name] = value
-        else:
-            converted[name] = _yaml_value(value)
+        else:  # data is a path
+            converted[name] = value if name == "data" else _yaml_value(value)
     return converted
 
 
@@ -311,7 +309,7 @@ TINY_PHASE = {"max_steps": 4, "global_batch_size": 8, "per_device_train_batch_si
 
 def tiny_data(raw: Raw, overrides: Raw) -> Raw:
     """Toy sizes of the data, limited to what the task's loader has."""
-    task = merged([raw, overrides], "data").get("task")
+    task = merged([raw, overrides], "data").get("task", "")
     options: Raw = {}
     if task in TASKS and "source" not in (overrides.get("data") or {}):  # what lies on the Hub has its size
         parameters = TASKS[task].parameters

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From any `datasets.Dataset` to rows that the collators take, and to the `TaskSpec` that describes them.
 
-A row holds `input_ids`, `input_values`, or `text`, which a tokenizer (by default that of bytes) turns into
-`input_ids`. Its class or number stands in `labels` or `label`.
+A row holds `input_ids`, `input_values`, or `text`. A tokenizer (by default that of bytes) turns texts into
+`input_ids`. The row's class or number stands in `labels` or `label`.
 """
 
 import os
@@ -41,7 +41,7 @@ def model_rows(
     dataset: "Dataset | IterableDataset | list[dict] | dict | None",
     processing_class: Any = None,
     described: bool = False,
-) -> "Dataset | IterableDataset":
+) -> "Dataset | IterableDataset | dict[str, Dataset | IterableDataset] | None":
     """Rows with `input_ids` or `input_values`, and `labels` where there are any, of a split or of named splits.
 
     Without a tokenizer as `processing_class`, texts are read as bytes. A stream has to be `described` by a spec.
@@ -109,21 +109,21 @@ def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = Fal
     tokenizer = processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
     pair = any(name in rows.column_names for name in ("input_ids_2", "input_values_2"))
-    problem = "single_label_classification" if labelled else None
-    spec = replace(spec, pair=pair, problem_type=problem)
-    return replace(spec, **_describe_labels(rows)) if labelled else spec
+    labels = _describe_labels(rows) if labelled else {"problem_type": None}
+    return replace(spec, pair=pair, **labels)
 
 
 def _describe_tokens(rows: "Dataset", tokenizer: Any) -> TaskSpec:
-    known = {"name": "own-data", "modality": "tokens", "max_length": max(sequence_lengths(rows)), "mask_ratio": 0.15}
     if tokenizer is not None:
         size, mask = len(tokenizer), tokenizer.mask_token_id
         if mask is None:
             size, mask = size + 1, size
-        ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
-        return TaskSpec(vocab_size=size, mask_token_id=mask, **ids, **known)
-    mask = _highest(rows, [name for name in rows.column_names if name.startswith("input_ids")]) + 1
-    return TaskSpec(vocab_size=mask + 2, mask_token_id=mask, pad_token_id=mask + 1, **known)
+        pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+    else:
+        mask = _highest(rows, [name for name in rows.column_names if name.startswith("input_ids")]) + 1
+        size, pad, end = mask + 2, mask + 1, None
+    ids = {"vocab_size": size, "pad_token_id": pad, "mask_token_id": mask, "eos_token_id": end}
+    return TaskSpec("own-data", "tokens", max(sequence_lengths(rows)), mask_ratio=0.15, **ids)
 
 
 def _highest(rows: "Dataset", names: list[str]) -> int:
@@ -164,7 +164,7 @@ def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
             if any(known.get(one, number) != number for number, one in enumerate(names)):
                 raise HfLongSeqError(
                     f"{name} numbers its classes in the order {', '.join(names)}, but the model in the order "
-                    f"{', '.join(sorted(known, key=known.get))}: cast both to one ClassLabel."
+                    f"{', '.join(sorted(known, key=known.__getitem__))}: cast both to one ClassLabel."
                 )
 
 

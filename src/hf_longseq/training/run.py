@@ -152,11 +152,9 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
     subset_seed = seed if section.subset_seed == "run" else section.subset_seed
     classes = spec.problem_type == "single_label_classification"
     by_class = classes and not spec.per_position
-    limit = section.num_train_examples if section.train_fraction is None else section.train_fraction
-
-    labelled = train
+    option = "num_train_examples" if section.train_fraction is None else "train_fraction"
+    labelled, limit = train, getattr(section, option)
     if limit is not None:
-        option = "num_train_examples" if section.train_fraction is None else "train_fraction"
         labelled = limit_examples(train, limit, subset_seed, by_class, f"data.{option}")
         if classes:
             check_classes(labelled, spec)
@@ -295,7 +293,10 @@ def _run(job: Job, overwrite: bool) -> RunResult:
             if distributed.is_main():  # a kill may have left them
                 shutil.rmtree(job.folder / run_folder.CHECKPOINTS, ignore_errors=True)
             return RunResult(job.folder, run_folder.read_json(job.folder / run_folder.METRICS))
-        flops = _flops(job, trainer)  # in every process: all compute batch norm together
+        collator = trainer.eval_data_collator or trainer.data_collator
+        rows = job.train.select(range(min(trainer.args.per_device_train_batch_size, len(job.train))))
+        # in every process: all compute batch norm together
+        flops = training_flops(trainer.model, collator, rows, trainer.args.device)
         test_metrics = _train(job, trainer, stop, resumed_from)
         result = _result(job, trainer, flops, test_metrics)
         if trainer.use_cache is not None:
@@ -358,12 +359,6 @@ def _claim(job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite
     return state, checkpoint
 
 
-def _flops(job: Job, trainer: LongSeqTrainer) -> float | None:
-    collator = trainer.eval_data_collator or trainer.data_collator
-    rows = job.train.select(range(min(trainer.args.per_device_train_batch_size, len(job.train))))
-    return training_flops(trainer.model, collator, rows, trainer.args.device)
-
-
 def _train(
     job: Job, trainer: LongSeqTrainer, stop: callbacks.StopOnSignal, resumed_from: Path | None
 ) -> dict[str, float] | None:
@@ -388,11 +383,11 @@ def _result(
     job: Job, trainer: LongSeqTrainer, flops: float | None, test_metrics: dict[str, float] | None
 ) -> dict[str, Any]:
     """The content of `metrics.json`; `flops` are those of one example."""
-    examples_seen = job.steps * job.settings.global_batch_size
+    examples_seen = job.steps * job.settings.examples_per_step
     known = trainer.callback_handler.callbacks  # the clock may be one that a checkpoint kept
     config, spec = trainer.model.config, job.data.spec
     result = {
-        **run_folder.read_resolved(job.folder)["run"],
+        **run_folder.read_yaml(job.folder / run_folder.RESOLVED)["run"],
         "task": job.recipe.data.task,
         "arch": job.recipe.model.arch,
         "metric": job.metric,

@@ -3,7 +3,7 @@
 """Which examples a batch holds: every one once per epoch, in an order of seed and epoch alone.
 
 Several processes must take the same number of batches of the same size, so an epoch that does not divide has to be
-filled. Accelerate fills it with examples from its beginning, which are then learned twice. Here the filling rows carry
+filled. Accelerate fills it with examples from its beginning, to be learned twice. Here the filling rows carry
 no label that counts: they cost nothing, add no gradient, and the order of the real examples is that of one process.
 
 Examples may be grouped by length as in transformers, whose own sampler draws from torch's global generator: its order
@@ -65,7 +65,8 @@ class FilledSampler(Sampler[int]):
         return self.filled
 
     def __iter__(self) -> Iterator[int]:
-        self.order.set_epoch(self.epoch())
+        if isinstance(self.order, SeedableRandomSampler):
+            self.order.set_epoch(self.epoch())
         yield from self.order
         yield from range(self.real, self.filled)
 
@@ -113,9 +114,6 @@ class LengthGroupedOrder(Sampler[int]):
         shuffled = [others[i] for i in torch.randperm(len(others), generator=generator)]
         for start in first + shuffled + incomplete:
             yield from indices[start : start + self.batch_size]
-
-    def set_epoch(self, epoch: int) -> None:
-        """For loaders that announce epochs; the order asks for itself."""
 
 
 def sequence_lengths(dataset: "datasets.Dataset") -> list[int]:

@@ -25,7 +25,7 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalPrediction, PredictionOutput, number_of_arguments
+from transformers.trainer_utils import PredictionOutput, number_of_arguments
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback, in_direction
 from hf_longseq.data.processors import task_processor
@@ -37,7 +37,7 @@ from hf_longseq.training import checkpoints
 from hf_longseq.training.assemble import assemble, pretrains
 from hf_longseq.training.callbacks import DropoutOfItsOwn
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
-from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
+from hf_longseq.training.eval_metrics import ClassificationMetrics, first_output
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows, opened
 from hf_longseq.training.sampling import (
     FilledDataset,
@@ -58,7 +58,7 @@ class LongSeqTrainer(Trainer):
     Args:
         model: A model, a configuration, the name of an architecture ("s4", "hf:modernbert"), a folder, or a repository
             on the Hub, see `assemble.py`. The trunk of a pretrained model gets a new classifier.
-        args: `TrainingArguments`, or a `FinetuneConfig`, which has the defaults of recipes.
+        args: `TrainingArguments`, or a `FinetuneConfig` for the defaults of recipes.
         train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`, and `labels` or `label`.
         processing_class: The tokenizer of texts (default: bytes); saved with the model.
         spec: What `load_task` says of the rows; None finds it out from them.
@@ -80,6 +80,7 @@ class LongSeqTrainer(Trainer):
     """
 
     arguments_class: type[TrainingArguments] = TrainingArguments
+    model: PreTrainedModel  # or what has its methods, as models of peft have
 
     def __init__(
         self,
@@ -157,10 +158,10 @@ class LongSeqTrainer(Trainer):
         if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and metrics:
             # Many heads of transformers ignore num_items_in_batch and get wrong gradients when accumulating.
             kwargs.setdefault("compute_loss_func", functools.partial(metrics.loss, model.config))
-            model.accepts_loss_kwargs = False
+            model.accepts_loss_kwargs = False  # type: ignore[assignment]  # for the Trainer, no parameter
             # how the Trainer counts labels; not every class name tells it
-            model.loss_type = "ForCausalLM" if getattr(metrics, "causal", False) else None
-        model = None if build else model  # which the Trainer makes anew for every training
+            model.loss_type = "ForCausalLM" if getattr(metrics, "causal", False) else None  # type: ignore[assignment]
+        model = None if build else model  # the Trainer makes it anew for every training
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self._plain_class = type(self.model)
         self.add_callback(checkpoints.OwnBestCheckpoint)
@@ -208,44 +209,30 @@ class LongSeqTrainer(Trainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model=None) -> None:
         """As in transformers, but models of transformers open their weights themselves: some save them under the names
-        of old checkpoints, which the stock Trainer skips."""
+        of old checkpoints, and the stock Trainer skips those."""
         # Our own architectures are saved under the names that they have.
         foreign = isinstance(self.model, PreTrainedModel) and not isinstance(self.model.config, LongSeqConfig)
         if self.is_fsdp_enabled or not foreign:
             return super()._load_from_checkpoint(resume_from_checkpoint, model)
-        options = {"config": self.model.config, "dtype": self.model.dtype, "use_safetensors": True}
-        self.model.load_state_dict(type(self.model).from_pretrained(resume_from_checkpoint, **options).state_dict())
+        saved = type(self.model).from_pretrained(
+            resume_from_checkpoint, config=self.model.config, dtype=self.model.dtype, use_safetensors=True
+        )
+        self.model.load_state_dict(saved.state_dict())
 
     def _load_best_model(self) -> None:
-        if self.is_fsdp_enabled:
+        best = self.state.best_model_checkpoint
+        if self.is_fsdp_enabled or best is None:
             return super()._load_best_model()
-        self._load_from_checkpoint(self.state.best_model_checkpoint, self.model)
-
-    def get_train_dataloader(self) -> DataLoader:
-        """As the stock one, but an epoch that several processes cannot share evenly is filled with rows that do not
-        count."""
-        if self.args.world_size == 1:
-            return super().get_train_dataloader()
-        dataset, collator = self.train_dataset, self.data_collator
-        self.train_dataset = FilledDataset(dataset, self.args.train_batch_size * self.args.world_size)
-        self.data_collator = FillerCollator(collator)
-        try:
-            return super().get_train_dataloader()
-        finally:
-            self.train_dataset, self.data_collator = dataset, collator
+        self._load_from_checkpoint(best, self.model)
 
     def _get_train_sampler(self, train_dataset=None) -> Sampler | None:
-        alone, order = self.args.world_size == 1, None
+        seed, order = self.args.data_seed or 0, None
         if self.group_by_length:
-            order = LengthGroupedOrder(
-                sequence_lengths(self.train_dataset if alone else self.train_dataset.dataset),
-                self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
-                self.args.data_seed,
-                self.epoch_begun,
-            )
-        if alone:
-            return order or super()._get_train_sampler(train_dataset)
-        return FilledSampler(self.train_dataset, self.args.data_seed, self.epoch_begun, order)
+            batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+            order = LengthGroupedOrder(sequence_lengths(self.train_dataset), batch, seed, self.epoch_begun)
+        if isinstance(train_dataset, FilledDataset):
+            return FilledSampler(train_dataset, seed, self.epoch_begun, order)
+        return order or super()._get_train_sampler(train_dataset)
 
     def epoch_begun(self) -> int:
         return int((self.state.epoch or 0) + 1e-6)
@@ -286,17 +273,20 @@ class LongSeqTrainer(Trainer):
         joined = (None, None) if prediction_loss_only else (torch.cat(logits), torch.cat(labels))
         return torch.stack(loss).mean(), *joined
 
-    def _get_dataloader(self, dataset, *args, is_training: bool = False, **kwargs):
+    def _get_dataloader(self, dataset, *args, **kwargs) -> DataLoader:
         training_collator = self.data_collator
-        if not is_training:
+        if not kwargs.get("is_training"):
             dataset = dataset if self._read_rows is None else self._read_rows(dataset)
             self.data_collator = self.eval_data_collator or training_collator
+        elif self.args.world_size > 1:  # what cannot be shared evenly is filled with rows that do not count
+            dataset = FilledDataset(dataset, self.args.train_batch_size * self.args.world_size)
+            self.data_collator = FillerCollator(training_collator)
         try:
-            loader = super()._get_dataloader(dataset, *args, is_training=is_training, **kwargs)
+            loader = super()._get_dataloader(dataset, *args, **kwargs)
         finally:
             self.data_collator = training_collator
         # Each iterator over a loader draws a seed for its workers. From torch's own generator that would shift the
-        # dropout of every later step, by as many draws as iterators were made, which a resume changes.
+        # dropout of every later step by the number of iterators made so far, and a resume makes fewer.
         loader.generator = torch.Generator().manual_seed(self.args.seed)
         return loader
 
@@ -327,11 +317,12 @@ class LongSeqTrainer(Trainer):
             checkpoints.discard_superseded(folder.parent, keep=limit)
 
     def _save(self, output_dir: str | None = None, state_dict=None) -> None:
-        # As `processing_class`, which the Trainer saves, it would also write its token ids over those of the rows.
+        # The Trainer would save it as `processing_class`, and write its token ids over those of the rows.
         super()._save(output_dir, state_dict)
-        Path(output_dir or self.args.output_dir, TRAINING_ARGS_NAME).unlink(missing_ok=True)  # a pickle
+        folder = Path(output_dir or self._get_output_dir(None))
+        (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)  # a pickle
         if self.processor is not None:
-            self.processor.save_pretrained(output_dir or self.args.output_dir)
+            self.processor.save_pretrained(folder)
 
     def create_model_card(
         self, language=None, license=None, tags=None, model_name=None, finetuned_from=None, tasks=None,
@@ -340,7 +331,7 @@ class LongSeqTrainer(Trainer):
         """Write `README.md` into the output folder, as `push_to_hub` does: what the model is, how to open it, what it
         started from, data, settings and scores.
 
-        Arguments are those of transformers, which writes the card of adapters, and of models with a `data_collator`.
+        Arguments are those of transformers. It writes the card of adapters, and of models with a `data_collator`.
         """
         stated = {"language": language, "license": license, "tags": tags, "model_name": model_name}
         if self._described is None or hasattr(self.model, "get_base_model"):
@@ -348,7 +339,8 @@ class LongSeqTrainer(Trainer):
             return super().create_model_card(**stated, **more, dataset=dataset, dataset_args=dataset_args)
         if self.is_world_process_zero():
             stated |= {"base_model": finetuned_from, "pipeline_tag": tasks, "datasets": dataset_tags or dataset}
-            trainer_card(self, *self._described, stated).save(Path(self.args.output_dir) / "README.md")
+            folder = Path(self._get_output_dir(None))
+            trainer_card(self, folder, *self._described, stated).save(folder / "README.md")
 
     def predict(self, *args, **kwargs) -> PredictionOutput:
         """As in transformers: `predictions` of a classifier are its logits, (B, K) or (B, L, K), whether the rows have
@@ -356,7 +348,7 @@ class LongSeqTrainer(Trainer):
         metrics, reduce = self.compute_metrics, self.preprocess_logits_for_metrics
         if isinstance(metrics, ClassificationMetrics):
             self.preprocess_logits_for_metrics = lambda logits, labels: first_output(logits)
-            self.compute_metrics = functools.partial(_scores_of_logits, metrics)
+            self.compute_metrics = metrics.of_logits
         try:
             return super().predict(*args, **kwargs)
         finally:
@@ -371,10 +363,9 @@ class SPTTrainer(LongSeqTrainer):
     positions).
 
     Args:
-        model: A model, a configuration, the name of an architecture ("s4", "hf:modernbert"), a folder, or a repository
-            on the Hub, see `assemble.py`. Another head is replaced, around the same trunk.
+        model: As for `LongSeqTrainer`; another head is replaced, around the same trunk.
         args: An `SPTConfig`.
-        train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`; any `datasets.Dataset`.
+        train_dataset, eval_dataset: Rows with `input_ids`, `input_values` or `text`.
         processing_class, spec, **kwargs: As for `LongSeqTrainer`.
 
     Raises:
@@ -401,7 +392,7 @@ class SPTTrainer(LongSeqTrainer):
 
 
 def _made(build: Callable, trial=None) -> Any:
-    """The model of a `model_init`, which may take the trial of a search."""
+    """The model of a `model_init`; some take the trial of a search."""
     return build(trial) if number_of_arguments(build) else build()
 
 
@@ -412,10 +403,3 @@ def _with_adapters(model: torch.nn.Module | None, peft_config) -> torch.nn.Modul
 
     with explained("peft_config does not fit the model", ValueError, AttributeError, TypeError):
         return get_peft_model(model, peft_config)
-
-
-def _scores_of_logits(
-    metrics: SplitMetrics, prediction: EvalPrediction, compute_result: bool = True
-) -> dict[str, float]:
-    counts = metrics.reduce(torch.as_tensor(prediction.predictions), torch.as_tensor(prediction.label_ids))
-    return metrics(EvalPrediction(counts, None), compute_result)

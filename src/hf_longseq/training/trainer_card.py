@@ -3,8 +3,9 @@
 """The model card that a trainer writes, of what it knows itself; `publish` writes that of a finished run."""
 
 import os
+from collections.abc import Sized
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
@@ -16,6 +17,9 @@ from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.assemble import head_class, pretrains
 from hf_longseq.training.eval_metrics import metrics_without_prefix
 from hf_longseq.version import __version__
+
+if TYPE_CHECKING:
+    from hf_longseq.training.trainer import LongSeqTrainer
 
 TEMPLATE = Path(__file__).parent / "templates" / "trainer_card.md.jinja"
 FILES = ("*.json", "*.safetensors", "*.py")
@@ -35,25 +39,21 @@ def start_of(model: Any, init_from: str | os.PathLike | None, loaded: bool) -> s
     return "random weights"
 
 
-def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stated: dict[str, Any]) -> ModelCard:
-    """The card of a trainer's model.
+def trainer_card(
+    trainer: "LongSeqTrainer", folder: Path, spec: TaskSpec, start: str, stated: dict[str, Any]
+) -> ModelCard:
+    """The card of a trainer's model in a folder; it began with `start`, on rows that `spec` describes.
 
-    Args:
-        spec: What the rows hold.
-        start: What the model began with.
-        stated: Fields of `ModelCardData` that the user states, such as `license` and `tags`.
+    `stated` holds the fields of `ModelCardData` that the user states, such as `license` and `tags`.
     """
     args, state, config = trainer.args, trainer.state, trainer.model.config
-    repo_id = trainer.hub_model_id or args.hub_model_id or Path(args.output_dir).absolute().name
-    tags = stated.pop("tags", None) or []
+    repo_id = trainer.hub_model_id or args.hub_model_id or folder.absolute().name
+    own = stated.pop("tags", None) or []
     name = stated.pop("model_name", None) or repo_id.split("/")[-1]
-    tags = [
-        "hf-longseq",
-        config.model_type.replace("_", "-"),
-        "long-sequences",
-        *([tags] if isinstance(tags, str) else tags),
-    ]
+    tags = ["hf-longseq", config.model_type.replace("_", "-"), "long-sequences"]
+    tags += [own] if isinstance(own, str) else own
     tags.append("self-pretraining" if pretrains(args) else "fine-tuning")
+    rows = {"training": trainer.train_dataset, "evaluation": trainer.eval_dataset}  # streams have no length
     head = ModelCardData(library_name="transformers", model_name=name, tags=tags, **stated)
     text = render(
         TEMPLATE,
@@ -67,7 +67,7 @@ def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stat
         vocab_size=getattr(config, "vocab_size", spec.vocab_size),
         spec=spec,
         data=", ".join(filter(None, (spec.name, without_paths(spec.source or ""), spec.note))),
-        sizes=_sizes(trainer),
+        sizes={name: f"{len(split):,}" for name, split in rows.items() if isinstance(split, Sized)},
         evaluated=f"step {chosen_evaluation(trainer).get('step')}",
         scores=metrics_without_prefix(chosen_evaluation(trainer), "eval"),
         steps=state.global_step,
@@ -78,7 +78,7 @@ def trainer_card(trainer: transformers.Trainer, spec: TaskSpec, start: str, stat
             if (value := getattr(args, field, None)) is not None
         },
         versions={"hf_longseq": __version__, "torch": torch.__version__, "transformers": transformers.__version__},
-        files=sorted(file.name for ending in FILES for file in Path(args.output_dir).glob(ending)),
+        files=sorted(file.name for ending in FILES for file in folder.glob(ending)),
     )
     return ModelCard(text)
 
@@ -89,7 +89,7 @@ def _pretraining(args: Any, spec: TaskSpec) -> str:
     return f"restoring masked inputs, mask ratio {args.mask_ratio or spec.mask_ratio}, spans of {args.span_length}"
 
 
-def _code(trainer: transformers.Trainer, repo_id: str, auto_class: str) -> str:
+def _code(trainer: "LongSeqTrainer", repo_id: str, auto_class: str) -> str:
     """Python that opens the model, and what prepares its inputs."""
     kind = type(trainer.processor)
     auto = "Tokenizer" if issubclass(kind, transformers.PreTrainedTokenizerBase) else "ImageProcessor"
@@ -99,12 +99,6 @@ def _code(trainer: transformers.Trainer, repo_id: str, auto_class: str) -> str:
         classes.append(f"Auto{auto}")
         opened.append(f"processor = Auto{auto}.from_pretrained({repo_id!r}, trust_remote_code=True)")
     return "\n".join([f"from transformers import {', '.join(classes)}", "", *opened])
-
-
-def _sizes(trainer: transformers.Trainer) -> dict[str, str]:
-    """How many rows were trained and evaluated on; a stream does not say."""
-    rows = {"training": trainer.train_dataset, "evaluation": trainer.eval_dataset}
-    return {name: f"{len(split):,}" for name, split in rows.items() if hasattr(split, "__len__")}
 
 
 def chosen_evaluation(trainer: transformers.Trainer) -> dict[str, Any]:

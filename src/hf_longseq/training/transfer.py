@@ -33,18 +33,21 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.models.auto.auto_factory import _BaseAutoModelClass
 from transformers.utils import logging as hf_logging
 
+from hf_longseq import ARCHITECTURES
 from hf_longseq.data.byte_text import BYTE_ID
 from hf_longseq.data.processors import task_tokenizer
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError, explained
-from hf_longseq.training.architectures import KNOWN, model_field_types
+from hf_longseq.training.architectures import model_field_types
 from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.hf_architectures import base_config, commit_of, starts_from
 from hf_longseq.training.run_folder import read_resolved
 from hf_longseq.training.untrusted import SAFELY, check_safetensors, read_config
 
+AutoClass = type[_BaseAutoModelClass]
 OURS, ADAPTER = "longseq_", "longseq_adapter"
 CLASSIFIER, POOLER = "classifier.", "pooler."
 HEADS = ("lm_head.", "reconstruction_head.", CLASSIFIER)
@@ -89,7 +92,7 @@ class TransferReport:
 def load_pretrained(
     checkpoint: str | os.PathLike,
     config: PreTrainedConfig,
-    auto_class: type = AutoModelForSequenceClassification,
+    auto_class: AutoClass = AutoModelForSequenceClassification,
     task: str | None = None,
     what: str | None = None,
 ) -> tuple[PreTrainedModel, TransferReport]:
@@ -157,9 +160,9 @@ def model_section(checkpoint: Path) -> dict[str, Any]:
             f"init_from {checkpoint} is a {config.backbone_config.model_type} trunk without the settings it was "
             "trained with (resolved.yaml): give --recipe and --arch too."
         )
-    if arch not in KNOWN:
+    if arch not in ARCHITECTURES:
         return {"arch": f"hf:{checkpoint}"}
-    left = {"init_normal"} if config.bidirectional else {*DIRECTION_FIELDS, "init_normal"}
+    left = () if config.bidirectional else DIRECTION_FIELDS
     return {"arch": arch, **{name: getattr(config, name) for name in model_field_types(arch) if name not in left}}
 
 
@@ -194,10 +197,10 @@ def take_trunk(
         heads = _heads(Path(source)) if ours else {}
     inside = model.config.model_type == ADAPTER != config.model_type
     place = "model.backbone" if inside else model.base_model_prefix
-    trunk = model.get_submodule(place)
-    own, tensors, unexpected = trunk.state_dict().keys(), base.state_dict(), found["unexpected_keys"]
+    own = model.get_submodule(place).state_dict().keys()
+    tensors, unexpected = base.state_dict(), found["unexpected_keys"]
     table = tuple(f"{name}." for name, module in base.named_modules() if module is base.get_input_embeddings())
-    replaced = table if _other_inputs(config, trunk.config) else ()
+    replaced = table if _other_inputs(config, model.config.backbone_config if inside else model.config) else ()
     stored = tensors.keys() - found["missing_keys"] - {key for key, *_ in found["mismatched_keys"]}
     left = {key for key in stored if key not in own or key.startswith(replaced)}
     given = {f"{place}.{key}": tensors[key] for key in stored - left}
@@ -215,12 +218,13 @@ def take_trunk(
         what = f"lacks {min(lacks)} in the shape of its model" if lacks else f"also holds {min(holds)}"
         raise HfLongSeqError(f"{where} {what}, so it does not fit this model: use the same model section.")
     dropped = {*unexpected, *heads, *(f"{base.base_model_prefix}.{key}" for key in left)} - {*loaded}
-    return base, TransferReport(*(tuple(sorted(names)) for names in (loaded, new, dropped, forward)))
+    report = TransferReport(tuple(sorted(loaded)), tuple(sorted(new)), tuple(sorted(dropped)), tuple(sorted(forward)))
+    return base, report
 
 
 def _heads(checkpoint: Path) -> dict[str, torch.Tensor]:
     """The tensors of heads in the files of a checkpoint."""
-    found = {}
+    found: dict[str, torch.Tensor] = {}
     for path in checkpoint.glob("*.safetensors"):
         with safe_open(path, framework="pt") as file:
             found |= {name: file.get_tensor(name) for name in file.keys() if name.startswith(HEADS)}
@@ -319,7 +323,7 @@ def start_from_weights(model: PreTrainedModel, section: ModelSection, spec: Task
         what = f"{where} has no tokenizer to spell the symbols of the task"
         with explained(what, OSError, ValueError, remedy="add its files, or set model.pretrained to false"):
             tokenizer = AutoTokenizer.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
-        rows, own = base.get_input_embeddings().weight, model.get_input_embeddings().weight
+        rows, own = (one.get_input_embeddings().get_parameter("weight") for one in (base, model))
         with torch.no_grad():
             for index, ids in enumerate(spelled(spec, tokenizer)):
                 if ids:
@@ -335,7 +339,7 @@ def spelled(spec: TaskSpec, tokenizer) -> list[list[int]]:
         spec.pad_token_id: tokenizer.pad_token_id,
     }
     numbers, answers = task_tokenizer(spec) is None, []
-    for index in range(spec.vocab_size):
+    for index in range(spec.vocab_size or 0):
         if index in special:
             answers.append([] if special[index] is None else [special[index]])
             continue

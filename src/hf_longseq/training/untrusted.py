@@ -27,8 +27,8 @@ def read_config(source: str | os.PathLike, revision: str | None = None) -> PreTr
 
     Raises:
         ValueError: If it is damaged.
-        HfLongSeqError: If it asks for kernels or quantised layers, which transformers fetches from the Hub, or if an
-            adapter of peft lies beside it, which may stand for another model.
+        HfLongSeqError: If it asks for kernels or quantised layers, for transformers fetches these from the Hub, or if
+            an adapter of peft lies beside it, for that may stand for another model.
     """
     if Path(source, "adapter_config.json").is_file():
         raise HfLongSeqError(
@@ -69,7 +69,7 @@ def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
 
 
 def check_safetensors(folder: str | os.PathLike) -> None:
-    """Raise unless a folder holds weights as safetensors: pickles, which other files of weights are, stay closed."""
+    """Raise unless a folder holds weights as safetensors: other files of weights are pickles, and stay closed."""
     if not any(Path(folder, f"model.safetensors{part}").is_file() for part in ("", ".index.json")):
         others = sorted(path.name for path in Path(folder).glob("*.*") if path.suffix in (".bin", ".pt", ".ckpt"))
         held = "no model.safetensors" + (f", only {others[0]}" if others else "")
@@ -83,7 +83,7 @@ def open_model(auto_class: Any, folder: str | os.PathLike, **options: Any) -> An
     """A model of a folder, whose files may be damaged or a stranger's: safetensors alone, and no code."""
     check_safetensors(folder)
     what = f"{folder} holds no model that this package can open"
-    with explained(what, Exception):  # whatever a damaged or hostile configuration leads to
+    with explained(what, Exception):  # a damaged or hostile configuration may lead to anything
         options |= {**SAFELY, "ignore_mismatched_sizes": True, "output_loading_info": True}
         model, found = auto_class.from_pretrained(folder, config=read_config(folder), **options)
     if found["mismatched_keys"]:
