@@ -244,7 +244,7 @@ def _form(encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: in
         return form | {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
     form |= {"modality": "values", "num_channels": reader.channels}
     if reader.modality == "image":
-        return form | {"value_range": (-1.0, 1.0), "image_shape": tuple(reader.shape[:2])}
+        return form | {"value_range": (-1.0, 1.0), "image_shape": reader.shape[:2]}
     count, sums = measures[in_train, 1].sum(), measures[in_train, 2:].sum(0)
     mean, squares = np.split(sums / count, 2)
     variance = squares - mean**2
@@ -380,7 +380,7 @@ def _balance(source: Source, labels: Labels, split_of: np.ndarray) -> str:
     """The share of the largest class; a class that stands in held-out rows alone is an error."""
     names, targets = labels.names, labels.targets
     counts = np.bincount(targets[split_of == "train"], minlength=len(names))
-    for row in np.flatnonzero(np.isin(split_of, ("validation", "test"))):
+    for row in np.flatnonzero(np.isin(split_of, ("validation", "test"))).tolist():
         if not counts[targets[row]]:
             raise HfLongSeqError(
                 f"Class {names[targets[row]]!r} has no training example, for {source.where(row).rstrip(',')} is in "

@@ -74,8 +74,8 @@ class Labels:
     @property
     def metric(self) -> str:
         """The metric of the task."""
-        named = {SINGLE: "token_f1" if self.per_position else "accuracy", MULTI: "f1", REGRESSION: "rmse"}
-        return named.get(self.problem, "loss")
+        single = "token_f1" if self.per_position else "accuracy"
+        return {SINGLE: single, MULTI: "f1", REGRESSION: "rmse", None: "loss"}[self.problem]
 
     def lay_out(self, row: int, length: int, cut: bool) -> np.ndarray:
         """Labels (L,), or (L, targets), of an input of `length` positions, as the model reads it.
@@ -148,7 +148,7 @@ def read_labels(
     cells, class_names = source.labels(column), source.classes(column)
     missing = np.array([is_absent(cell) for cell in cells], bool)
     if empty is None:
-        for row in np.flatnonzero(missing & np.isin(source.split_of, ("validation", "test"))):
+        for row in np.flatnonzero(missing & np.isin(source.split_of, ("validation", "test"))).tolist():
             raise HfLongSeqError(
                 f"{source.where(row)} is in {source.split_of[row]} and has no label: label it, remove it, or move it "
                 "to train, where pretraining reads it."
@@ -312,7 +312,7 @@ def _of_positions(
         for row, labels in every.items():
             for label in labels:
                 if label not in ids:
-                    raise _unknown_class(label, source.where(row), known)
+                    raise _unknown_class(str(label), source.where(row), known)
             read[row] = [ids[label] for label in labels]
     else:
         for row, (labels, _) in found.items():
@@ -373,7 +373,7 @@ def _parts(cell: str, where: str, text: str | None) -> list:
             return json.loads(cell)
     runs = [RUN.fullmatch(part) for part in cell.split()]
     if runs and all(runs):
-        return [[run[1], int(run[2])] for run in runs]
+        return [[run[1], int(run[2])] for run in runs if run]
     if text is not None and len(cell) == len(text):
         return list(cell)
     parts = cell.replace(",", " ").split()

@@ -93,7 +93,7 @@ class Reader:
     sampling_rate: int | None = None
     max_length: int | None = None
     most_ids: int = MOST_TOKEN_IDS
-    shape: tuple | None = None
+    shape: tuple[int, ...] = ()
     rate: int | None = None
 
     @property

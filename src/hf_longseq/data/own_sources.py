@@ -33,6 +33,7 @@ from datasets import (
 from datasets.arrow_writer import ArrowWriter
 from datasets.utils import logging as datasets_logging
 
+from hf_longseq.data.parquet_source import HUB_FAILURES
 from hf_longseq.data.row_hashes import content_hash
 from hf_longseq.data.task_spec import MissingDataError, cache_directory
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
@@ -44,8 +45,7 @@ MAX_NPZ_BYTES = 4 * 2**30
 SPLIT_NAMES = {"train": "train", "training": "train", "validation": "validation", "valid": "validation"}
 SPLIT_NAMES |= {"val": "validation", "dev": "validation", "test": "test", "testing": "test"}
 # Usual names of the column of inputs.
-INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
-INPUT_NAMES += ("tokens", "words")
+INPUT_NAMES = tuple("text input_ids input_values sentence file image img audio x X input tokens words".split())
 
 
 @dataclass
@@ -252,10 +252,10 @@ def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
 
 
 def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
-    kind, options = TABLE_FORMATS[files[0].suffix.lower()], {}
+    suffix, options = files[0].suffix.lower(), dict[str, Any]()
+    kind, separator = TABLE_FORMATS[suffix], "\t" if suffix == ".tsv" else ","
     if kind == "csv":  # an empty cell is empty; the class "None" and the text "NA" are not
-        options |= {"keep_default_na": False, "na_values": ["", "nan", "NaN"]}
-        options |= {"sep": "\t"} if files[0].suffix.lower() == ".tsv" else {}
+        options = {"keep_default_na": False, "na_values": ["", "nan", "NaN"], "sep": separator}
     named = ", ".join(file.name for file in files) if len(files) > 1 else str(files[0])
     if len({file.suffix.lower() for file in files}) > 1:
         raise HfLongSeqError(f"{named} are tables of several formats: save them as one.")
@@ -273,7 +273,7 @@ def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
         datasets_logging.set_verbosity(verbosity)
     if kind == "csv":
         with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file, whatever its name
-            _check_header(files[0], rows.column_names, options.get("sep", ","))
+            _check_header(files[0], rows.column_names, separator)
     return rows
 
 
@@ -387,11 +387,9 @@ def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, li
 
 
 def _open_hub(repo_id: str) -> Source:
-    from huggingface_hub.errors import HfHubHTTPError
-
     try:
         splits = load_dataset(repo_id)
-    except (OSError, HfHubHTTPError, ValueError, RuntimeError) as error:
+    except HUB_FAILURES as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise MissingDataError(
             f"{repo_id} is not a file here and could not be loaded from the Hub ({reason})."

@@ -97,10 +97,11 @@ def load(
     # Compiled here once, the code is inherited by the processes that draw.
     make_row(parameters, seed, 0)
     splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    features, ways = pixel_features(LABELS), {"num_workers": num_workers, "cache_dir": cache_dir}
-    ways["rows_per_part"] = 2000 if size <= 32 else 250
-    rows = load_generated(NAMES[size], VERSION, make_row, features, parameters, splits, seed, **ways)
-    return pixel_rows(rows, spec), spec
+    generated = load_generated(
+        NAMES[size], VERSION, make_row, pixel_features(LABELS), parameters, splits, seed,
+        rows_per_part=2000 if size <= 32 else 250, num_workers=num_workers, cache_dir=cache_dir,
+    )  # fmt: skip
+    return pixel_rows(generated, spec), spec
 
 
 def task_spec(size: int) -> TaskSpec:

@@ -15,12 +15,6 @@ import numpy as np
 
 from hf_longseq.data.pathfinder_tables import PathfinderTables
 
-try:
-    import numba
-except ImportError:
-    numba = None
-
-
 MAX_ATTEMPTS = 5_000_000  # pairs of long paths; the hardest published setting needs some 6,400 on average
 DASH_DRAWS = 3
 DISTRACTOR_TRIES = 5
@@ -35,7 +29,11 @@ S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 def _compiled(function):
-    return function if numba is None else numba.njit(cache=True)(function)
+    try:
+        import numba
+    except ImportError:
+        return function
+    return numba.njit(cache=True)(function)
 
 
 @_compiled

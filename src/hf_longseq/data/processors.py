@@ -129,7 +129,7 @@ def task_processor(spec: TaskSpec, add_eos: bool = True, config: PreTrainedConfi
         return tokenizer
     mean, std = spec.normalization or (None, None)
     return LongSeqFeatureExtractor(
-        feature_size=spec.num_channels,
+        feature_size=spec.num_channels or 1,
         sampling_rate=spec.sampling_rate,
         mean=mean,
         std=std,

@@ -72,9 +72,7 @@ def to_published(table: pa.Table, features: Features, spec: TaskSpec) -> pa.Tabl
     for name in features:
         column = table[name].combine_chunks()
         if name in INPUTS and media:
-            files = [
-                {"bytes": _encode(row, spec, media), "path": None} for row in column.to_numpy(zero_copy_only=False)
-            ]
+            files = [{"bytes": _encode(row, spec), "path": None} for row in column.to_numpy(zero_copy_only=False)]
             columns.append(pa.array(files, there.arrow_schema.field(media).type))
         else:
             columns.append(column.cast(there.arrow_schema.field(name).type))
@@ -87,32 +85,32 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
     columns = {}
     for name, kind in features.items():
         if name in INPUTS and media:
-            rows = [_decode(file["bytes"], spec, media) for file in batch[media].to_pylist()]
+            rows = [_decode(file["bytes"], spec) for file in batch[media].to_pylist()]
             columns[name] = pa.array(TypedSequence(rows, type=kind))
         else:
             columns[name] = array_cast(batch[name], types.field(name).type)
     return pa.table(columns, schema=types)
 
 
-def _encode(row: np.ndarray, spec: TaskSpec, media: str) -> bytes:
+def _encode(row: np.ndarray, spec: TaskSpec) -> bytes:
     """A sequence as a PNG or WAV file."""
     target = io.BytesIO()
-    if media == "audio":
+    if spec.image_shape is None:
         wavfile.write(target, spec.sampling_rate, row)
     else:
         pillow().fromarray(row.reshape(*spec.image_shape, *row.shape[1:])).save(target, "PNG")
     return target.getvalue()
 
 
-def _decode(content: bytes, spec: TaskSpec, media: str) -> np.ndarray:
+def _decode(content: bytes, spec: TaskSpec) -> np.ndarray:
     """The sequence in a PNG or WAV file, which may be anybody's."""
-    if media == "audio":
+    if spec.image_shape is None:
         rate, samples = wavfile.read(io.BytesIO(content))
         if rate != spec.sampling_rate or samples.ndim != 1:
             raise ValueError(f"a sound of {rate} Hz with shape {samples.shape}")
         return samples
     with pillow().open(io.BytesIO(content), formats=("PNG",)) as picture:
-        if picture.size != tuple(reversed(spec.image_shape)):
+        if picture.size != spec.image_shape[::-1]:
             raise ValueError(f"a picture of {picture.size} pixels")
         pixels = np.asarray(picture)
     return pixels.reshape(-1, *pixels.shape[2:])
@@ -186,7 +184,8 @@ def read_record(path: Path, where: str) -> dict[str, Any]:
         for stated in record["splits"].values():
             validate_typed_dict(_Split, stated)  # type: ignore[type-var]
         spec = {key: _tuples(value) for key, value in record["spec"].items()}
-        validate_typed_dict(typing.TypedDict("TaskSpec", kinds, total=False), spec)
+        # mypy allows TypedDict for literal fields alone
+        validate_typed_dict(typing.TypedDict("TaskSpec", kinds, total=False), spec)  # type: ignore[operator]
         if record["format"] != FORMAT or not {"train", "validation", "test"} <= set(record["splits"]):
             raise ValueError(f"format {record['format']}, splits {', '.join(record['splits'])}")
         if not all(re.fullmatch("[a-z]+", split) for split in record["splits"]):

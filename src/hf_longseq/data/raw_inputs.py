@@ -151,8 +151,9 @@ class RawInputs:
 
     def _input_column(self) -> str:
         recorded, known = self.recorded.get("input_column"), self.source.first.column_names
-        if "input_column" in self.given or recorded in known:
-            return self.given.get("input_column", recorded)
+        given = self.given.get("input_column", recorded if recorded in known else None)
+        if given is not None:
+            return given
         if recorded is not None and self.source.main_column is None and len(known) > 1:
             raise HfLongSeqError(
                 f"{self.source.name} has no column {recorded!r}, which the model was trained on"
@@ -212,7 +213,7 @@ class LabelledInputs:
                 f"{source.name} has no label column among {', '.join(known)}: name it with label_column."
             )
         empty = np.array([inputs.is_empty(row) for row in range(len(inputs))], bool)
-        names = None if problem == "regression" else list(config.id2label.values())
+        names = None if problem == "regression" else list((config.id2label or {}).values())
         modality = "text" if inputs.reads_text else "values"
         outside = inputs.recorded.get("outside_label")
         reader = Reader(modality)
