@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerFast
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.models.modeling_longseq import LongSeqPreTrainedModel
 from hf_longseq.training import run_folder
 
 PREPROCESSOR, TOKENIZER_CONFIG, TOKENIZER = "preprocessor_config.json", "tokenizer_config.json", "tokenizer.json"
@@ -39,7 +40,7 @@ NOT_OURS, RESTORE = "is not a file of this package's", "restore it, or use push_
 DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 
 
-def save_model(source: PreTrainedModel, folder: Path, state_dict: dict | None = None) -> None:
+def save_model(source: LongSeqPreTrainedModel, folder: Path, state_dict: dict | None = None) -> None:
     """Write weights (`state_dict` where a file holds more than the model), code and configuration."""
     source.save_pretrained(folder, state_dict=state_dict)
     saved = run_folder.read_json(folder / "config.json")

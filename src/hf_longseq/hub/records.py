@@ -5,6 +5,7 @@
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,12 +142,13 @@ def _record(folder: Path, name: str) -> Any:
 def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:
     """Rows and metric of the comparison of a run, and the name of its architecture there."""
     parent = folder.parent if folder.name == BEST else folder.parent.parent
-    results, name = _record(parent, RESULTS), folder.name
+    results = _record(parent, RESULTS)
     named = {run["name"]: run["arch"] for run in _record(parent, PLAN).get("runs", [])}
-    if name == BEST:  # the copy of one of the runs
+    arch = named.get(folder.name)
+    if folder.name == BEST:  # the copy of one of the runs
         metrics = _record(folder, run_folder.METRICS)
-        name = next((one for one in named if _record(parent / RUNS / one, run_folder.METRICS) == metrics), None)
-    arch = named.get(name, settings["model"]["arch"] if folder.name == BEST else None)
+        same = (named[one] for one in named if _record(parent / RUNS / one, run_folder.METRICS) == metrics)
+        arch = next(same, settings["model"]["arch"])
     if arch is None or results.get("task") != settings["data"]["task"]:
         return [], None, None
     return arm_means(read_results([str(parent)]).scores).to_dict("records"), results["metric"], arch
@@ -156,7 +158,7 @@ def _public(record: Any) -> Any:
     return without_paths(cleaned(record))
 
 
-def refuse_secrets(folder: Path, tokens: tuple[str, ...] = ()) -> None:
+def refuse_secrets(folder: Path, tokens: Sequence[str] = ()) -> None:
     """Raise if a text file in a folder to be published holds an access token or this machine's home folder."""
     home = os.path.expanduser("~")
     for path in sorted(folder.rglob("*")):
