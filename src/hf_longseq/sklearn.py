@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,7 @@ class _SelfPretrained(BaseEstimator):
         *,
         pretrain_steps: int = 1000,
         finetune_steps: int = 300,
-        objective: str = "masked",
+        objective: Literal["masked", "causal"] = "masked",
         mask_ratio: float = 0.5,
         pretrain_learning_rate: float = 1e-3,
         learning_rate: float = 1e-3,
@@ -108,9 +108,9 @@ class _SelfPretrained(BaseEstimator):
         more = _as_rows(X_unlabelled, self._form)[0] if X_unlabelled is not None else []
         if "channels" in self._form:
             self.n_features_in_ = self._form["features"]
-        labels, spec = self._targets(targets[known])
+        labels, fields = self._targets(targets[known])
         longest = max(len(row[self._column]) for row in [*rows, *more])
-        spec = TaskSpec("sklearn", max_length=longest, mask_ratio=self.mask_ratio, **self._kind(), **spec)
+        spec = TaskSpec("sklearn", max_length=longest, mask_ratio=self.mask_ratio, **self._kind(), **fields)
         labelled = [{**row, "labels": label} for row, label in zip(compress(rows, known), labels, strict=True)]
         with tempfile.TemporaryDirectory() as folder:
             self.model_ = self._trained(Path(folder), [*rows, *more], labelled, spec)
@@ -119,7 +119,7 @@ class _SelfPretrained(BaseEstimator):
 
     def _trained(self, folder: Path, inputs: list[dict], labelled: list[dict], spec: TaskSpec):
         """The two phases, with the trainers that everybody uses; returns the classifier, ready to predict."""
-        common = {
+        common: dict[str, Any] = {
             "per_device_train_batch_size": self.batch_size, "seed": self.seed, "warmup_steps": 0.1,
             "lr_scheduler_type": "cosine", "save_strategy": "no", "eval_strategy": "no", "report_to": "none",
             "disable_tqdm": not self.verbose, "logging_strategy": "steps" if self.verbose else "no",

@@ -239,13 +239,13 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
 
 def _is_cpu(device: str | None) -> bool:
     """Whether a device is the CPU; any other has to be there."""
-    if device in (None, "cpu"):
+    if device is None or device == "cpu":
         return device == "cpu"
     import torch
 
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    if not there[device]():
-        others = ", ".join(name for name in DEVICES if name == "cpu" or there[name]())
+    there = {"cuda": torch.cuda, "mps": torch.backends.mps}
+    if not there[device].is_available():
+        others = ", ".join(["cpu", *(name for name in there if there[name].is_available())])
         raise HfLongSeqError(f"--device is {device}, which this machine lacks (it has {others}): leave it out.")
     return False
 
