@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--num_processes N`: the same command in N processes of this machine, through accelerate's launcher.
 
-The processes themselves are those of `accelerate launch -m hf_longseq ...`, which serves several machines too. The
+The processes themselves are those of `accelerate launch -m hf_longseq ...`; it serves several machines too. The
 commands that compare start the processes of each run in this way.
 """
 

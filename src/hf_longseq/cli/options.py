@@ -227,7 +227,7 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     if _is_cpu(options.device):
         given["use_cpu"] = True
     if "num_train_epochs" in given and "max_steps" not in given:
-        given["max_steps"] = None  # that of a recipe, which would win over the epochs
+        given["max_steps"] = None  # that of a recipe would win over the epochs
     for name, value in given.items():
         # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
         for phase in ("pretrain", "finetune"):
@@ -283,7 +283,7 @@ def _own_data(options: argparse.Namespace, overrides: dict) -> None:
 
 
 def _resolved(source: str) -> str:
-    """A path as the run's settings keep it, which may be read from another folder later; a Hub id as it is."""
+    """A path as the run's settings keep it, for readers in another folder; a Hub id as it is."""
     path = Path(source).expanduser()
     return str(path.resolve()) if source and path.exists() else source
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq tasks`: list the tasks, show what one is, which options its loader has, and some of its examples, or
+"""`hf-longseq tasks`: list the tasks, show what one is, the options of its loader and some of its examples, or
 publish one as a data set on the Hub."""
 
 from hf_longseq.cli.options import Parser, split_dotted

@@ -9,7 +9,7 @@ Masking follows the paper (section 2): every position is masked with the same pr
 by zero and a flag), and only masked positions are scored. What is guaranteed about the masks:
 
 - `deterministic=True`: a mask depends on the seed and on the example alone, so two evaluations agree;
-- after `set_epoch(n)`, which `MaskEpochCallback` calls for a `Trainer`: a mask depends on (seed, epoch, example),
+- after `set_epoch(n)` (`MaskEpochCallback` calls it for a `Trainer`): a mask depends on (seed, epoch, example),
   hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume;
 - otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
@@ -290,7 +290,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
     Args:
         mask_ratio: Probability of each valid position to be masked, between 0 and 1, both excluded.
         mask_token_id: Id that replaces masked tokens; needed for tokens.
-        span_length: Masked positions come in runs of this length, which may touch; the ratio stays the same.
+        span_length: Masked positions come in runs of this length, side by side at times; the ratio stays the same.
         seed: Seed of the masks.
         deterministic: The same mask for an example at each call, for evaluation.
         mlm_probability: `mask_ratio` by its name in `DataCollatorForLanguageModeling`.
@@ -416,8 +416,8 @@ class DataCollatorForCausalDenoising(_DenoisingCollator):
 
 
 def in_direction(batch: Batch, direction: str) -> Batch:
-    """A batch with the labels of one `direction`, "forward" or "backward", and its name, which the model takes; a
-    batch without `labels_backward` as it is."""
+    """A batch with the labels of one `direction`, "forward" or "backward", and its name for the model; a batch without
+    `labels_backward` as it is."""
     if "labels_backward" not in batch:
         return batch
     labels = batch["labels" if direction == "forward" else "labels_backward"]

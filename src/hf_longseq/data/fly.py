@@ -5,7 +5,7 @@
 Chromosome 2R of *Drosophila melanogaster* (21 million bases, assembly dm3) and 586 annotated regions of it come with
 the Debian package `augustus-doc`. Two tasks label every base:
 
-- `fly-exons`: coding exon, intron of a coding sequence, or other, in the annotated regions, which cover 3.3 of 5
+- `fly-exons`: coding exon, intron of a coding sequence, or other, in the annotated regions: 3.3 of 5
   million bases. A region holds one gene, and untranslated ends count as other. The rest of the chromosome is open to
   pretraining, without labels.
 - `fly-repeats`: repeat or not, everywhere, from the lower case of the assembly (10 % of the bases).

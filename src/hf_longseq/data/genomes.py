@@ -65,7 +65,7 @@ def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -
 
     Raises:
         HfLongSeqError: If the name is unknown or ambiguous.
-        MissingDataError: If there is no such file.
+        MissingDataError: If the file is missing.
     """
     if data_dir is None:
         if genome not in (None, EMBEDDED):

@@ -4,14 +4,14 @@
 for the whole or for every position (forms of such labels: `docs/spans.md`).
 
 Rows of train without a label (in a csv file an empty cell or NaN; None and NA are names) become the split
-"unlabelled", which pretraining reads; rows of validation and test are never among its inputs. Results say how many
+"unlabelled" for pretraining, whose inputs never hold rows of validation and test. Results say how many
 rows have labels, how they are split, and how many inputs are open to pretraining. Data without a label column are for
 pretraining alone. Beside `X.npy` the arrays of its folder with as many rows are columns, such as the labels in
 `y.npy`.
 
 Splits that the source has are kept; rows of train that also stand in its validation or test are counted and left out,
 unless `keep_duplicates` is set. Missing splits are taken out of train by a hash of a row's inputs, or of its group if
-`group_column` is given. A row is therefore on the same side in every command, whatever its label and its place in
+`group_column` is given. A row is therefore on the same side in every command, under any label and at any place in
 the file; equal rows, and the rows of a subject, stay together. Shares hold roughly, and each split gets a row.
 The columns of inputs and groups, `seed` and the fractions decide the split: give `pretrain` and `finetune` the same.
 A class without a row in train is an error; another `seed` moves rows.
@@ -314,7 +314,7 @@ def _make_splits(
 def _split_by_hash(keys: Iterable[Any], shares: dict[str, float], missing: list[str], seed: int) -> dict[Any, str]:
     """The split of every key, by where its hash falls between 0 and 1.
 
-    Each split has a part of that range of its own, whichever of them are `missing`. A split of which no key falls into
+    Each split has a part of that range of its own, `missing` or not. A split of which no key falls into
     its part takes the next key above, so that it has at least one.
     """
     place = {key: (hash_of([f"{seed} {key}".encode()]) % 2**64) / 2**64 for key in keys}

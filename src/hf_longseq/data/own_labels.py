@@ -80,8 +80,7 @@ class Labels:
     def lay_out(self, row: int, length: int, cut: bool) -> np.ndarray:
         """Labels (L,), or (L, targets), of an input of `length` positions, as the model reads it.
 
-        What it reads of a text are its bytes and a closing token, which has no label; `cut` inputs may have been
-        longer.
+        Of a text it reads the bytes and a closing token without a label; `cut` inputs may have been longer.
         """
         where, text = self.source.where(row), None if self.texts is None else text_of(self.texts[row])
         labels, counts = self.runs[row]
@@ -135,10 +134,10 @@ def read_labels(
     """Read a label column.
 
     Args:
-        inputs: The columns of inputs, which `reader` reads.
+        inputs: The columns of inputs, for `reader`.
         per_position, problem, outside: As `load` of own data takes them.
         empty: Rows of which no label is read; default: none.
-        names: The classes of a model, which labels must be of; default: those of the labels.
+        names: The only classes that labels may have, those of a model; default: those of the labels.
     """
     if problem not in (None, *PROBLEMS):
         raise HfLongSeqError(f"problem_type is {problem!r}: use one of {', '.join(PROBLEMS)}.")

@@ -132,7 +132,7 @@ class Reader:
         return ids.astype(np.int64)
 
     def _read_values(self, raw: Any, where: str) -> np.ndarray:
-        # times and the like lose their last digits in float32, which only standardised values fit
+        # float32 fits standardised values alone: times and the like lose their last digits in it
         values = np.asarray(read_numbers(raw, where), dtype=np.float64)
         if values.ndim == 1:
             values = values[:, None]

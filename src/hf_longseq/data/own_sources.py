@@ -64,7 +64,7 @@ class Source:
 
     @property
     def first(self) -> Dataset:
-        """The rows for training, which say what the columns are."""
+        """The rows for training; they say what the columns are."""
         return self.splits.get("train", next(iter(self.splits.values())))
 
     @property
@@ -133,7 +133,7 @@ class Source:
 
     def input_name(self, others: Container[str | None] = ()) -> str:
         """The column of inputs: that of the file that was named, the first of the usual names, or the only one beside
-        `others`, which have another use."""
+        the `others` in use."""
         known = [name for name in self.first.column_names if name not in others]
         usual = [name for name in INPUT_NAMES if name in self.first.column_names]
         if self.main_column or usual or len(known) == 1:
@@ -272,7 +272,7 @@ def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
     finally:
         datasets_logging.set_verbosity(verbosity)
     if kind == "csv":
-        with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file, whatever its name
+        with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file under any name
             _check_header(files[0], rows.column_names, separator)
     return rows
 

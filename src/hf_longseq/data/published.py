@@ -103,7 +103,7 @@ def _encode(row: np.ndarray, spec: TaskSpec) -> bytes:
 
 
 def _decode(content: bytes, spec: TaskSpec) -> np.ndarray:
-    """The sequence in a PNG or WAV file, which may be anybody's."""
+    """The sequence in anybody's PNG or WAV file."""
     if spec.image_shape is None:
         rate, samples = wavfile.read(io.BytesIO(content))
         if rate != spec.sampling_rate or samples.ndim != 1:
@@ -176,7 +176,7 @@ class _Record(typing.TypedDict):
 
 
 def read_record(path: Path, where: str) -> dict[str, Any]:
-    """Read and check a `task.json`, which may be anybody's; `spec` and `features` become objects."""
+    """Read and check anybody's `task.json`; `spec` and `features` become objects."""
     kinds = typing.get_type_hints(TaskSpec)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -68,7 +68,7 @@ class Encoder:
         return "ids" if self.processor is None else "series"
 
     def check(self, source: Source, column: str, reader: str = "the model") -> str:
-        """The modality of a column, which has to be one that the processor takes."""
+        """The modality of a column; it has to be one that the processor takes."""
         found = modality_of(source, column)
         if found not in FITS[self.kind]:
             raise HfLongSeqError(
@@ -182,7 +182,7 @@ class RawInputs:
 
     @property
     def reads_text(self) -> bool:
-        """Whether the inputs are text, which a tokenizer turns into ids."""
+        """Whether the inputs are text that a tokenizer turns into ids."""
         return self.encoder.kind == "text" and self.modality == "text"
 
     def cells(self, count: int) -> list[dict[str, Any]]:
