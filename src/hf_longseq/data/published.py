@@ -33,7 +33,7 @@ from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
 from hf_longseq.data.row_hashes import BATCH, INPUTS, add_to, content_hash
 from hf_longseq.data.task_spec import TaskSpec
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 
 TASK_FILE = "task.json"
 FORMAT = 1
@@ -193,7 +193,7 @@ def read_record(path: Path, where: str) -> dict[str, Any]:
         found = {"spec": TaskSpec(**spec), "features": Features.from_dict(record["features"])}
         if not any(name in found["features"] for name in INPUTS):
             raise ValueError(f"columns {', '.join(found['features'])}")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, StrictDataclassError) as error:
+    except (*MALFORMED, OSError, RecursionError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())[:200]
         raise HfLongSeqError(
             f"{where} has no {TASK_FILE} that this version can read ({reason}): name a repository that "

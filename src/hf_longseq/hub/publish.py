@@ -26,12 +26,12 @@ from hf_longseq.comparison.results import RESULTS, Collected
 from hf_longseq.comparison.scores import files_of, read_results
 from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.comparison.write import write_report
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 from hf_longseq.escaping import markdown, without_paths
 from hf_longseq.hub import pictures, records
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import Snippets, eval_results_file, head_of, real_example, render_card, snippets
-from hf_longseq.hub.model_files import DAMAGED, save_model, save_processor
+from hf_longseq.hub.model_files import save_model, save_processor
 from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.repository import WHOLE, Publication, Repository, add_to_collection, said_in_one_sentence
 from hf_longseq.models.modeling_longseq import LongSeqPreTrainedModel
@@ -135,7 +135,7 @@ def _write_records(run: Run, folder: Path) -> None:
 
 def _open(folder: Path) -> LongSeqPreTrainedModel:
     """The model of a folder under the head it was saved with, by this package's code."""
-    with explained(f"{folder} holds no model", *DAMAGED, remedy="give another run"):
+    with explained(f"{folder} holds no model", *MALFORMED, remedy="give another run"):
         held = run_folder.read_json(folder / "config.json")
         saved = getattr(models, str(held["architectures"][0]), None)
     config_class = isinstance(saved, type) and issubclass(saved, LongSeqPreTrainedModel) and saved.config_class

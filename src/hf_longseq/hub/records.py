@@ -16,14 +16,13 @@ from jinja2 import TemplateError
 from hf_longseq.comparison.results import PLAN, RESULTS
 from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 from hf_longseq.escaping import cleaned, without_paths
 from hf_longseq.training import run_folder
 from hf_longseq.training.run_folder import BEST, RUNS
 
 CONVERSION = "conversion.json"
 ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
-# Fields that hold only a place on this machine.
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,7 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
     if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None
     run_folder.refuse_links(folder)
-    damaged = f"{folder / CONVERSION} is damaged"
-    with explained(damaged, ValueError, KeyError, TypeError, remedy="convert the checkpoint again"):
+    with explained(f"{folder / CONVERSION} is damaged", *MALFORMED, remedy="convert the checkpoint again"):
         record = _public(run_folder.read_json(folder / CONVERSION))
         if not all(isinstance(record[name], str) for name in ("source", "sha256")):
             raise TypeError("no source")
@@ -130,9 +128,8 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
 
 def fit_together(folder: Path) -> AbstractContextManager[None]:
     """Name the folder whose records are incomplete or of the wrong kinds."""
-    kinds = (TypeError, ValueError, LookupError, AttributeError, TemplateError)
     remedy = "restore them, or repeat the command that made it"
-    return explained(f"the records of {folder} do not fit together", *kinds, remedy=remedy)
+    return explained(f"the records of {folder} do not fit together", *MALFORMED, TemplateError, remedy=remedy)
 
 
 def _record(folder: Path, name: str) -> Any:

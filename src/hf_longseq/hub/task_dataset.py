@@ -190,8 +190,7 @@ def task_category(features: Features, spec: TaskSpec) -> str | None:
         return None
     if spec.per_position:
         return "token-classification" if spec.modality == "tokens" else None
-    columns = published.published_features(features, spec)
-    kind = next((kind for kind in ("image", "audio") if kind in columns), "text")
+    kind = published.media_kind(features, spec) or "text"
     return f"{kind}-classification" if kind != "text" or spec.modality == "tokens" else None
 
 
