@@ -4,7 +4,7 @@
 
 import sys
 
-from hf_longseq.cli.options import Parser
+from hf_longseq.cli.options import Parser, listed
 from hf_longseq.errors import HfLongSeqError
 
 
@@ -28,6 +28,6 @@ def run(argv: list[str]) -> None:
     from hf_longseq.training.progress import quiet_libraries
 
     quiet_libraries()
-    names = [name for word in options.recipe for name in word.split(",") if name]
+    names = listed(options.recipe)
     print(f"hf-longseq: one optimiser step of {', '.join(names)} ({options.device})", file=sys.stderr)
     print(table(epoch_times(names, options.device, options.batch_size, options.length, options.repeats)))

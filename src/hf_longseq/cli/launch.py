@@ -104,9 +104,9 @@ def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) ->
     if distributed.is_main():
         run(words)
     else:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                run(words)
+        nowhere = open(os.devnull, "w", encoding="utf-8")
+        with nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            run(words)
 
 
 def reports_errors() -> bool:
