@@ -230,8 +230,7 @@ def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.nd
     if sampling_rate is not None and rate != sampling_rate:
         from scipy.signal import resample_poly  # slow to import
 
-        divisor = np.gcd(rate, sampling_rate)
         if len(samples):
-            samples = resample_poly(samples, sampling_rate // divisor, rate // divisor, axis=0).astype(np.float32)
+            samples = resample_poly(samples, sampling_rate, rate, axis=0).astype(np.float32)
         rate = sampling_rate
     return samples, rate

@@ -181,8 +181,9 @@ def _splits_of(data: Any, num_rows: int | None, cache_dir: str | None) -> dict[s
     return {"data": rows_of(data, num_rows, cache_dir)}
 
 
-def _of_splits(found: Mapping[str, Dataset], name: str | None = None) -> Source:
+def _of_splits(found: Mapping[str, Dataset] | Dataset, name: str | None = None) -> Source:
     """A source of the splits that the names of data sets mean; of the first one alone if they mean none."""
+    found = {"all": found} if isinstance(found, Dataset) else found
     names = {SPLIT_NAMES[split]: split for split in found if split in SPLIT_NAMES}
     names = names or {"all": next(iter(found))}
     return Source(
@@ -335,9 +336,7 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
         with explained(f"{folder} could not be read as a saved data set", OSError, ValueError, pa.ArrowInvalid):
             saved = load_from_disk(str(folder))
         known = isinstance(saved, DatasetDict) and "data" in saved  # an object of Python, by `keep_object`
-        return _of_splits(
-            saved if isinstance(saved, DatasetDict) else {"all": saved}, "data" if known else folder.name
-        )
+        return _of_splits(saved, "data" if known else folder.name)
     endings = IMAGE_ENDINGS + AUDIO_ENDINGS
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
     described = sorted(file for file in folder.rglob("metadata.*") if file.suffix.lower() in TABLE_FORMATS)
@@ -394,7 +393,7 @@ def _open_hub(repo_id: str) -> Source:
         raise MissingDataError(
             f"{repo_id} is not a file here and could not be loaded from the Hub ({reason})."
         ) from error
-    return _of_splits(splits if isinstance(splits, DatasetDict) else {"all": splits}, repo_id)
+    return _of_splits(splits, repo_id)
 
 
 def _arrow(cache_dir: str | None) -> str:

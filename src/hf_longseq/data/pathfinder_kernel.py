@@ -3,8 +3,8 @@
 """Draws one Pathfinder picture: two long dashed paths, short distractors, two discs.
 
 Compiled when numba is installed; else the same code runs interpreted, and draws the same pictures some 50 times
-slower. All positions are (y, x) in arrays with a border of
-`tables.pad` cells, so that nothing needs a check for the edge; the border counts as occupied.
+slower. All positions are (y, x) in arrays with a border of `tables.pad` cells, so that nothing needs a check for the
+edge; the border counts as occupied.
 
 `occupied` (2, H, W) uint8 holds the cells taken, 255 = fully, and the same widened by the margin.
 """

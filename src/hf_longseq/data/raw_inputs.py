@@ -214,9 +214,8 @@ class LabelledInputs:
             )
         empty = np.array([inputs.is_empty(row) for row in range(len(inputs))], bool)
         names = None if problem == "regression" else list((config.id2label or {}).values())
-        modality = "text" if inputs.reads_text else "values"
         outside = inputs.recorded.get("outside_label")
-        reader = Reader(modality)
+        reader = Reader("text" if inputs.reads_text else "values")
         self.labels = read_labels(
             source, column, inputs.names, reader, per_position, problem, outside, empty=empty, names=names
         )
