@@ -11,7 +11,7 @@ class HfLongSeqError(ValueError):
     """Something the user can put right: the message is one sentence that names what, where, the value, the remedy."""
 
 
-MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 """What code raises that meets a text or a list where a record of this package has a mapping."""
 
 

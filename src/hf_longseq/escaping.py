@@ -41,7 +41,7 @@ def one_line(value: Any) -> str:
 
 def _visible(text: str) -> str:
     kinds = {letter: unicodedata.category(letter) for letter in set(text)}
-    gone = {ord(letter): None for letter, kind in kinds.items() if kind in ("Cc", "Cf") and letter not in JOINERS}
+    gone = {ord(letter): "" for letter, kind in kinds.items() if kind in ("Cc", "Cf") and letter not in JOINERS}
     halves = {ord(letter): "\ufffd" for letter, kind in kinds.items() if kind == "Cs"}
     return text.translate(gone | halves)
 

@@ -16,12 +16,13 @@ import warnings
 from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from datasets import Dataset
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -61,7 +62,7 @@ class _SelfPretrained(BaseEstimator):
         *,
         pretrain_steps: int = 1000,
         finetune_steps: int = 300,
-        objective: str = "masked",
+        objective: Literal["masked", "causal"] = "masked",
         mask_ratio: float = 0.5,
         pretrain_learning_rate: float = 1e-3,
         learning_rate: float = 1e-3,
@@ -106,11 +107,13 @@ class _SelfPretrained(BaseEstimator):
         if not known.any():
             raise ValueError("y is missing for every row: label some of them.")
         more = _as_rows(X_unlabelled, self._form)[0] if X_unlabelled is not None else []
+        kind = byte_text.SPEC
         if "channels" in self._form:
             self.n_features_in_ = self._form["features"]
-        labels, spec = self._targets(targets[known])
+            kind = {"modality": "values", "num_channels": self._form["channels"]}
+        labels, fields = self._targets(targets[known])
         longest = max(len(row[self._column]) for row in [*rows, *more])
-        spec = TaskSpec("sklearn", max_length=longest, mask_ratio=self.mask_ratio, **self._kind(), **spec)
+        spec = TaskSpec("sklearn", max_length=longest, mask_ratio=self.mask_ratio, **kind, **fields)
         labelled = [{**row, "labels": label} for row, label in zip(compress(rows, known), labels, strict=True)]
         with tempfile.TemporaryDirectory() as folder:
             self.model_ = self._trained(Path(folder), [*rows, *more], labelled, spec)
@@ -119,7 +122,7 @@ class _SelfPretrained(BaseEstimator):
 
     def _trained(self, folder: Path, inputs: list[dict], labelled: list[dict], spec: TaskSpec):
         """The two phases, with the trainers that everybody uses; returns the classifier, ready to predict."""
-        common = {
+        common: dict[str, Any] = {
             "per_device_train_batch_size": self.batch_size, "seed": self.seed, "warmup_steps": 0.1,
             "lr_scheduler_type": "cosine", "save_strategy": "no", "eval_strategy": "no", "report_to": "none",
             "disable_tqdm": not self.verbose, "logging_strategy": "steps" if self.verbose else "no",
@@ -142,12 +145,6 @@ class _SelfPretrained(BaseEstimator):
             trainer.remove_callback(PrinterCallback)
         trainer.train()
         return trainer.model
-
-    def _kind(self) -> dict[str, Any]:
-        """What `TaskSpec` says of the inputs."""
-        if "channels" not in self._form:
-            return byte_text.SPEC
-        return {"modality": "values", "num_channels": self._form["channels"]}
 
     @property
     def _column(self) -> str:
@@ -184,8 +181,6 @@ class _SelfPretrained(BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = False
-        tags.non_deterministic = False
         return tags
 
 
@@ -216,9 +211,7 @@ class SPTClassifier(ClassifierMixin, _SelfPretrained):
 
     def predict_proba(self, X: Inputs) -> np.ndarray:
         """Probabilities of the classes, (n, classes), in the order of `classes_`."""
-        logits = self._logits(X)
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        return softmax(self._logits(X), axis=1)
 
     def predict(self, X: Inputs) -> np.ndarray:
         """The most probable class of each row, (n,)."""

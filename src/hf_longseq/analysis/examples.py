@@ -75,10 +75,10 @@ def _runs_text(labels: np.ndarray, spec: TaskSpec) -> str:
 
 
 def _content(sequence: np.ndarray, spec: TaskSpec) -> str:
-    if spec.modality == "tokens" and spec.vocabulary:
-        return task_tokenizer(spec).decode(sequence)
     if byte_text.is_read_by(spec):
         return byte_text.decode(sequence)
+    if (tokenizer := task_tokenizer(spec)) is not None:
+        return tokenizer.batch_decode([sequence.tolist()])[0]
     if sequence.ndim > 1:
         return " ".join(f"({', '.join(f'{x:.4g}' for x in step)})" for step in sequence[:40])
     return " ".join(f"{x:.4g}" for x in sequence[:200])
@@ -88,24 +88,24 @@ def draw(rows: list[dict], spec: TaskSpec, path: str | os.PathLike) -> Path:
     """Write a PNG with one panel per example: pictures in their shape, series as lines over the steps."""
     pyplot = load_pyplot()
     name = "input_values" if "input_values" in rows[0] else "input_ids"
-    pictures = spec.image_shape is not None
-    columns = min(len(rows), 4) if pictures else 1
+    shape = spec.image_shape
+    columns = min(len(rows), 4) if shape else 1
     lines = -(-len(rows) // columns)
-    size = (2.2 * columns, 2.5 * lines) if pictures else (9, 1.7 * lines)
+    size = (2.2 * columns, 2.5 * lines) if shape else (9, 1.7 * lines)
     figure, panels = pyplot.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained")
     for panel in panels.flat:
-        panel.axis("off" if pictures else "on")
+        panel.axis("off" if shape else "on")
     for panel, row in zip(panels.flat, rows, strict=False):
         sequence = np.asarray(row[name])
         panel.set_title(label_text(row.get("labels"), spec), fontsize=9, loc="left")
-        if pictures:
+        if shape:
             grey = {"cmap": "gray", "vmin": 0, "vmax": 255} if sequence.ndim == 1 else {}
-            panel.imshow(sequence.reshape(*spec.image_shape, *sequence.shape[1:]), interpolation="nearest", **grey)
+            panel.imshow(sequence.reshape(*shape, *sequence.shape[1:]), interpolation="nearest", **grey)
         else:
             panel.plot(sequence, linewidth=0.6)
             panel.set_xlim(0, max(len(np.asarray(other[name])) for other in rows))
             panel.tick_params(labelsize=7)
-    if not pictures:
+    if not shape:
         panels[-1, 0].set_xlabel("step", fontsize=8)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ def draw(found: list[Analysis], folder: Path) -> list[Path]:
     """Write the pictures of checkpoints into ``folder``; return their paths."""
     pyplot = load_pyplot()
     recurrent = [one for one in found if one.kernels]
-    attentive = [one for one in found if one.attention is not None]
+    attentive = [one for one in found if len(one.attention)]
     with pyplot.rc_context(STYLE):
         figures = {"receptive_field.png": _fields(pyplot, found)}
         if recurrent:

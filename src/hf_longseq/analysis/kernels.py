@@ -42,7 +42,7 @@ class Analysis:
         inputs: Where the examples for gradients and attention came from, in words.
         kernels: (D, H, L) of every layer that has kernels; of LRU and S5 the kernel of each channel to itself.
         fields: Mean influence by offset (O,) of every mixer, under its layer's number, and of the "network".
-        attention: Share by offset (layers, heads, O); None without attention.
+        attention: Share by offset (layers, heads, O); a model without attention has no layers here.
         uniform: Share by offset (O,) of equal attention to all that is visible.
     """
 
@@ -52,8 +52,8 @@ class Analysis:
     bidirectional: bool
     kernels: list[np.ndarray] = field(default_factory=list)
     fields: dict[Any, np.ndarray] = field(default_factory=dict)
-    attention: np.ndarray | None = None
-    uniform: np.ndarray | None = None
+    attention: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 1)))
+    uniform: np.ndarray = field(default_factory=lambda: np.zeros(1))
 
 
 def analyse(
@@ -113,7 +113,7 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
         raise HfLongSeqError(f"checkpoint {folder} holds no config.json: give the folder of a finished run.")
     config = run_folder.read_json(folder / "config.json")
     kind = str(config.get("model_type")) if isinstance(config, dict) else None
-    kinds = {config.model_type: name for name, (config, _) in ARCHITECTURES.items()}
+    kinds = {f"longseq_{name}": name for name in ARCHITECTURES}
     if kind not in kinds:
         raise HfLongSeqError(f"checkpoint {folder} is a model of type {kind!r}: give one of {', '.join(kinds)}.")
     return kinds[kind], open_model(AutoModel, folder, dtype=torch.float32)
@@ -123,14 +123,15 @@ def task_examples(
     folder: str | os.PathLike, config, task: str | None, count: int
 ) -> tuple[list[dict], TaskSpec | None, str]:
     """Examples of `task`, or of the one that a run was trained on; none if neither is known."""
-    name, options = task, {}
     if task is None:
         settings = run_folder.read_resolved(folder)
         if not isinstance(settings, dict) or "data" not in settings:
             return [], None, "random inputs"
         data = Recipe.load(settings).data
         name, options = data.task, data.options
-    elif task not in TASKS:
+    elif task in TASKS:
+        name, options = task, {}
+    else:
         raise unknown_task(task)
     try:
         rows, spec = some_examples(name, count, options)
@@ -184,9 +185,9 @@ def measure_rows(found: list[Analysis]) -> pd.DataFrame:
             for share in receptive_field.FIELDS:
                 reach = receptive_field.field_reach(share_O, share)
                 rows.append((one.label, layer, "", "both", f"receptive_field_{100 * share:.0f}", reach))
-        if one.attention is not None:
-            for (layer, head), value in np.ndenumerate(receptive_field.mean_distance(one.attention)):
-                rows.append((one.label, layer, head, "both", "attention_distance", value))
+        for (layer, head), value in np.ndenumerate(receptive_field.mean_distance(one.attention)):
+            rows.append((one.label, layer, head, "both", "attention_distance", value))
+        if len(one.attention):
             uniform = receptive_field.mean_distance(one.uniform)
             rows.append((one.label, "", "", "both", "attention_distance_if_equal", uniform))
     # of type object, so that whole numbers are written as such
@@ -205,7 +206,7 @@ def curve_rows(found: list[Analysis]) -> pd.DataFrame:
             curves.append((one.label, layer, "", "response_median_db_by_frequency", at, np.median(levels, axis=0)))
         for layer, share_O in one.fields.items():
             curves.append((one.label, layer, "", "influence_by_offset", *kernel_measures.binned(share_O)))
-        for layer, head in np.ndindex((0, 0) if one.attention is None else one.attention.shape[:2]):
+        for layer, head in np.ndindex(one.attention.shape[:2]):
             shares = kernel_measures.binned(one.attention[layer, head])
             curves.append((one.label, layer, head, "attention_by_offset", *shares))
     rows = [
@@ -231,9 +232,9 @@ def table(found: list[Analysis]) -> str:
                 decay_DH, length = kernel_measures.decay_length(one.kernels[layer]), one.kernels[layer].shape[-1]
                 line |= {f"decay {side}": _spread(of, length) for side, of in zip(DIRECTIONS, decay_DH, strict=False)}
             line["mixer sees 50/90 %"] = f"{reaches[0]} / {reaches[1]}"
-            if one.attention is not None and layer == "network":
+            if len(one.attention) and layer == "network":
                 line["attention distance"] = f"(equal: {receptive_field.mean_distance(one.uniform):.0f})"
-            elif one.attention is not None:
+            elif len(one.attention):
                 heads = receptive_field.mean_distance(one.attention[layer])
                 line["attention distance"] = " ".join(f"{value:.0f}" for value in heads)
             lines.append(line)

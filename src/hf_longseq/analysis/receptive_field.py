@@ -19,8 +19,8 @@ def influence(function: Callable, x_BLH: torch.Tensor, at: int, direction_H: tor
     output's component along ``direction_H``, as shares of their sum."""
     x_BLH = x_BLH.detach().requires_grad_()
     with torch.enable_grad():
-        (function(x_BLH)[0, at].float() @ direction_H).backward(inputs=[x_BLH])
-    size_L = x_BLH.grad[0].double().norm(dim=-1)
+        (gradient_BLH,) = torch.autograd.grad(function(x_BLH)[0, at].float() @ direction_H, x_BLH)
+    size_L = gradient_BLH[0].double().norm(dim=-1)
     return (size_L / size_L.sum().clamp(min=torch.finfo(torch.float64).tiny)).cpu().numpy()
 
 
@@ -106,7 +106,7 @@ def attention_by_offset(model, inputs: list[dict], length: int) -> tuple[np.ndar
     The model runs with `attn_implementation="eager"`. Rows of weights that do not sum to one (MEGA's laplace) are
     scaled to.
     """
-    total, uniform = 0.0, 0.0
+    total, uniform = np.zeros(()), np.zeros(())
     for example in inputs:
         attentions = model(**example, use_cache=False, output_attentions=True).attentions
         weights_JNLK = torch.cat(attentions).double()  # J layers, of the one example
@@ -123,8 +123,8 @@ def attention_by_offset(model, inputs: list[dict], length: int) -> tuple[np.ndar
         def by_offset(weights: np.ndarray, index=index, share=share) -> np.ndarray:
             return np.bincount(index, weights, minlength=2 * length - 1) * share
 
-        total += np.apply_along_axis(by_offset, -1, scaled[..., visible_LK].numpy())
-        uniform += by_offset(equal[visible_LK].numpy())
+        total = total + np.apply_along_axis(by_offset, -1, scaled[..., visible_LK].numpy())
+        uniform = uniform + by_offset(equal[visible_LK].numpy())
     return total, uniform
 
 

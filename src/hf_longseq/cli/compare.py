@@ -37,6 +37,7 @@ def run(argv: list[str], command: str = "compare") -> None:
     words, overrides = split_dotted(argv)
     options = parser.parse(words)
     overrides = common_overrides(options, overrides)
+    num_processes, launch_config = launch.checked(options.num_processes, options.launch_config)
     arguments = {
         "archs": overrides.get("model", {}).get("arch") if options.arch else None,
         "inits": listed(options.inits),
@@ -46,11 +47,10 @@ def run(argv: list[str], command: str = "compare") -> None:
         "tune_seeds": numbers(options.tune_seeds, int, "tune_seeds"),
         "windows": listed(options.window or []),
         "train_fractions": numbers(options.train_fractions, float, "train_fractions"),
+        "num_processes": num_processes,
+        "launch_config": launch_config,
         **({"until_decided": options.until_decided} if command == "spt" else {}),
     }
-    arguments["num_processes"], arguments["launch_config"] = launch.checked(
-        options.num_processes, options.launch_config
-    )
     from hf_longseq.comparison.execute import compare, spt
     from hf_longseq.comparison.workers import usual_jobs
     from hf_longseq.training.progress import ProgressBar, quiet_libraries, show_data_notes
@@ -72,7 +72,7 @@ def run(argv: list[str], command: str = "compare") -> None:
         print(f"best:    {comparison.best}  (AutoModelFor{head}Classification.from_pretrained opens it)")
         show_spans(comparison.best)
     if command == "spt":
-        show_answers(comparison, argv, options.jobs or usual_jobs(arguments["num_processes"]))
+        show_answers(comparison, argv, options.jobs or usual_jobs(num_processes))
 
 
 def add_plan_options(parser: Parser, inits: list[str], seeds: str) -> None:

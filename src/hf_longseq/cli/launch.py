@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--num_processes N`: the same command in N processes of this machine, through accelerate's launcher.
 
-The processes themselves are those of `accelerate launch -m hf_longseq ...`, which serves several machines too. The
+The processes themselves are those of `accelerate launch -m hf_longseq ...`; it serves several machines too. The
 commands that compare start the processes of each run in this way.
 """
 
@@ -104,9 +104,9 @@ def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) ->
     if distributed.is_main():
         run(words)
     else:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                run(words)
+        nowhere = open(os.devnull, "w", encoding="utf-8")
+        with nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            run(words)
 
 
 def reports_errors() -> bool:

@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq one_run FILE --num_processes N`: the processes of one run of a comparison, which gives this command."""
+"""`hf-longseq one_run FILE --num_processes N`: the processes of one run of a comparison; it gives this command."""
 
 import json
 from pathlib import Path

@@ -227,7 +227,7 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     if _is_cpu(options.device):
         given["use_cpu"] = True
     if "num_train_epochs" in given and "max_steps" not in given:
-        given["max_steps"] = None  # that of a recipe, which would win over the epochs
+        given["max_steps"] = None  # that of a recipe would win over the epochs
     for name, value in given.items():
         # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
         for phase in ("pretrain", "finetune"):
@@ -239,13 +239,13 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
 
 def _is_cpu(device: str | None) -> bool:
     """Whether a device is the CPU; any other has to be there."""
-    if device in (None, "cpu"):
+    if device is None or device == "cpu":
         return device == "cpu"
     import torch
 
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    if not there[device]():
-        others = ", ".join(name for name in DEVICES if name == "cpu" or there[name]())
+    there = {"cuda": torch.cuda, "mps": torch.backends.mps}
+    if not there[device].is_available():
+        others = ", ".join(["cpu", *(name for name in there if there[name].is_available())])
         raise HfLongSeqError(f"--device is {device}, which this machine lacks (it has {others}): leave it out.")
     return False
 
@@ -283,7 +283,7 @@ def _own_data(options: argparse.Namespace, overrides: dict) -> None:
 
 
 def _resolved(source: str) -> str:
-    """A path as the run's settings keep it, which may be read from another folder later; a Hub id as it is."""
+    """A path as the run's settings keep it, for readers in another folder; a Hub id as it is."""
     path = Path(source).expanduser()
     return str(path.resolve()) if source and path.exists() else source
 

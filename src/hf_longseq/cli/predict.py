@@ -43,8 +43,9 @@ def run(argv: list[str]) -> None:
     if ending == ".html":
         from hf_longseq.analysis.span_page import write_span_page
 
-        shown = {"split": options.split or "test", "limit": options.limit or 20}
-        print(f"spans in colour: {write_span_page(finished_run(options.model), options.output_file, **shown)}")
+        page, split = options.output_file, options.split or "test"
+        written = write_span_page(finished_run(options.model), page, split=split, limit=options.limit or 20)
+        print(f"spans in colour: {written}")
         return
     names = ("split", "input_column", "second_input_column", "limit", "batch_size")
     answers = predict(options.model, source=options.data, **{name: getattr(options, name) for name in names})

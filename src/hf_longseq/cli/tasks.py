@@ -1,6 +1,6 @@
 # Copyright 2026 The hf-longseq authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-longseq tasks`: list the tasks, show what one is, which options its loader has, and some of its examples, or
+"""`hf-longseq tasks`: list the tasks, show what one is, the options of its loader and some of its examples, or
 publish one as a data set on the Hub."""
 
 from hf_longseq.cli.options import Parser, split_dotted
@@ -63,7 +63,7 @@ def _publish(options, given: dict) -> None:
 def _describe(name: str) -> None:
     entry = TASKS[name]
     print(f"{name}: {entry.summary}\nsize: {entry.size}\nsource: {entry.source}\noptions:")
-    for option, parameter in TASKS[name].parameters.items():
+    for option, parameter in entry.parameters.items():
         default = "" if parameter.default is parameter.empty else f" [{parameter.default}]"
         print(f"  --data.{option}{default}")
     print("  --data.source hub:OWNER/NAME[@REVISION], in place of the others: as `tasks publish` put it on the Hub")

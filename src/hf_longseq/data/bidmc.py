@@ -53,9 +53,9 @@ def load(
     files = [find_file(folder, name, command) for name in names]
 
     def rows() -> Iterator[tuple[str, Row]]:
-        windows, targets = zip(*(row for file in files for row in read_ts(file)), strict=True)
-        in_train_file = sum(1 for _ in read_ts(files[0])) if split == "original" else 0
-        for name, chosen in _split(list(windows), split, in_train_file).items():
+        train, test = (list(read_ts(file)) for file in files)
+        windows, targets = zip(*train, *test, strict=True)
+        for name, chosen in _split(list(windows), split, len(train)).items():
             yield from ((name, {"input_values": windows[i], "labels": targets[i]}) for i in chosen)
 
     options, spec = {"version": 3, "target": target, "split": split}, task_spec(target, split)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text as bytes: four special ids, then the 256 byte values."""
 
+from typing import Any
+
 import numpy as np
 
 from hf_longseq.data.task_spec import TaskSpec
@@ -11,7 +13,7 @@ MASK_ID, PAD_ID, UNK_ID, EOS_ID = range(4)
 BYTE_ID = 4
 VOCAB_SIZE = BYTE_ID + 256
 # what every task of text says in its `TaskSpec`
-SPEC = {"modality": "tokens", "vocab_size": VOCAB_SIZE}
+SPEC: dict[str, Any] = {"modality": "tokens", "vocab_size": VOCAB_SIZE}
 SPEC |= {"pad_token_id": PAD_ID, "mask_token_id": MASK_ID, "eos_token_id": EOS_ID}
 
 

@@ -20,8 +20,8 @@ from hf_longseq.data.task_spec import TaskSpec
 REPO_ID = "uoft-cs/cifar10"
 LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # (0 - mean) / std and (1 - mean) / std: where grey levels 0 and 255 end up.
-GREY_RANGE = tuple((level - 122.6 / 255) / (61.0 / 255) for level in (0.0, 1.0))
-COLOUR_RANGE = tuple((level - 0.4734) / 0.2517 for level in (0.0, 1.0))
+GREY_RANGE = (-122.6 / 255 / (61.0 / 255), (1 - 122.6 / 255) / (61.0 / 255))
+COLOUR_RANGE = (-0.4734 / 0.2517, (1 - 0.4734) / 0.2517)
 
 
 def load(

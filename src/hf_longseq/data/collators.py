@@ -9,7 +9,7 @@ Masking follows the paper (section 2): every position is masked with the same pr
 by zero and a flag), and only masked positions are scored. What is guaranteed about the masks:
 
 - `deterministic=True`: a mask depends on the seed and on the example alone, so two evaluations agree;
-- after `set_epoch(n)`, which `MaskEpochCallback` calls for a `Trainer`: a mask depends on (seed, epoch, example),
+- after `set_epoch(n)` (`MaskEpochCallback` calls it for a `Trainer`): a mask depends on (seed, epoch, example),
   hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume;
 - otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
@@ -266,7 +266,7 @@ class _DenoisingCollator(_Collator):
         """Targets of one row, with `IGNORE` where `scored` is False."""
         if kind == "input_ids":
             return np.where(scored, sequence, IGNORE)
-        if self.num_levels is None:
+        if self.num_levels is None or self.value_range is None:  # both or neither are set
             # A true value of exactly -100 would be taken for an ignored one.
             real = np.where(sequence == IGNORE, np.nextafter(sequence, np.float32(0)), sequence)
             return np.where(scored[:, None], real, np.float32(IGNORE))
@@ -290,7 +290,7 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
     Args:
         mask_ratio: Probability of each valid position to be masked, between 0 and 1, both excluded.
         mask_token_id: Id that replaces masked tokens; needed for tokens.
-        span_length: Masked positions come in runs of this length, which may touch; the ratio stays the same.
+        span_length: Masked positions come in runs of this length, side by side at times; the ratio stays the same.
         seed: Seed of the masks.
         deterministic: The same mask for an example at each call, for evaluation.
         mlm_probability: `mask_ratio` by its name in `DataCollatorForLanguageModeling`.
@@ -324,10 +324,10 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
             raise HfLongSeqError(
                 f"span_length is {self.span_length}: use 1 for single positions, or the length of a span."
             )
-        if None not in (self.mask_token_id, self.vocab_size) and not 0 <= self.mask_token_id < self.vocab_size:
+        mask, size = self.mask_token_id, self.vocab_size
+        if mask is not None and size is not None and not 0 <= mask < size:
             raise HfLongSeqError(
-                f"mask_token_id is {self.mask_token_id}, outside the vocabulary of {self.vocab_size}: "
-                "use an id that the model's embedding has."
+                f"mask_token_id is {mask}, outside the vocabulary of {size}: use an id that the model's embedding has."
             )
         self._epoch = torch.full((1,), -1, dtype=torch.int64).share_memory_()
 
@@ -337,14 +337,14 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
 
     def __call__(self, rows: list[dict]) -> Batch:
         kind, sequences, attention = self._flatten(rows)
-        if kind == "input_ids" and self.mask_token_id is None:
-            raise HfLongSeqError(
-                "mask_token_id is None but the rows hold input_ids: name the id that replaces masked tokens."
-            )
         masks = self._masks(len(rows), sequences, attention)
         targets = [self._targets(kind, sequence, mask) for sequence, mask in zip(sequences, masks, strict=True)]
         batch = {"attention_mask": self._stack(attention, 0), "labels": self._stack(targets, IGNORE)}
         if kind == "input_ids":
+            if self.mask_token_id is None:
+                raise HfLongSeqError(
+                    "mask_token_id is None but the rows hold input_ids: name the id that replaces masked tokens."
+                )
             shown = [np.where(mask, self.mask_token_id, ids) for ids, mask in zip(sequences, masks, strict=True)]
             return {kind: self._stack(shown, self.pad_token_id), **batch}
         shown = [np.where(mask[:, None], np.float32(0), x) for x, mask in zip(sequences, masks, strict=True)]
@@ -354,8 +354,8 @@ class DataCollatorForMaskedDenoising(_DenoisingCollator):
         """One boolean mask (L,) per sequence; sequence i is document i // rows of row i % rows."""
         if self.deterministic:
             epoch = 0
-        elif self._epoch.item() >= 0:
-            epoch = 1 + self._epoch.item()
+        elif self._epoch >= 0:
+            epoch = 1 + int(self._epoch)
         else:
             epoch = int(torch.randint(2**62, (1,)))
         masks = []
@@ -416,8 +416,8 @@ class DataCollatorForCausalDenoising(_DenoisingCollator):
 
 
 def in_direction(batch: Batch, direction: str) -> Batch:
-    """A batch with the labels of one `direction`, "forward" or "backward", and its name, which the model takes; a
-    batch without `labels_backward` as it is."""
+    """A batch with the labels of one `direction`, "forward" or "backward", and its name for the model; a batch without
+    `labels_backward` as it is."""
     if "labels_backward" not in batch:
         return batch
     labels = batch["labels" if direction == "forward" else "labels_backward"]

@@ -5,7 +5,7 @@
 Chromosome 2R of *Drosophila melanogaster* (21 million bases, assembly dm3) and 586 annotated regions of it come with
 the Debian package `augustus-doc`. Two tasks label every base:
 
-- `fly-exons`: coding exon, intron of a coding sequence, or other, in the annotated regions, which cover 3.3 of 5
+- `fly-exons`: coding exon, intron of a coding sequence, or other, in the annotated regions: 3.3 of 5
   million bases. A region holds one gene, and untranslated ends count as other. The rest of the chromosome is open to
   pretraining, without labels.
 - `fly-repeats`: repeat or not, everywhere, from the lower case of the assembly (10 % of the bases).
@@ -111,16 +111,18 @@ def read_sequence(path: Path) -> np.ndarray:
 
 def read_genes(path: Path, letters: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """Labels of all bases, (bases,) int16, and the annotated stretches (first, end), regions that touch made one."""
-    labels, stretches, offset = np.zeros(len(letters), np.int16), [], None
-    bases = bytes(letters).lower()
+    labels, bases = np.zeros(len(letters), np.int16), bytes(letters).lower()
+    stretches: list[tuple[int, int]] = []
+    offset = None
     regions = re.split(r"^LOCUS +", path.read_text(encoding="ascii", errors="replace"), flags=re.MULTILINE)[1:]
     for region in regions:
         place = re.match(r"\w+_(\d+)-(\d+) ", region)
         location = re.search(r"\n {5}CDS +([^/]+)", region)
         origin = re.sub(r"[\s\d/]", "", region.partition("\nORIGIN")[2]).encode()
-        if offset is None and place:  # places count from the first base of a piece of the chromosome
-            offset = bases.find(origin) - int(place[1]) + 1
-        first = offset + int(place[1]) - 1 if place else 0
+        number = int(place[1]) - 1 if place else 0
+        if offset is None:  # numbers count from the first base of a piece of the chromosome
+            offset = bases.find(origin) - number
+        first = offset + number
         end = first + len(origin)
         if not place or not location or not origin or bases[first:end] != origin:
             raise HfLongSeqError(

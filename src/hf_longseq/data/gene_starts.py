@@ -66,8 +66,8 @@ def load(
             for *window, label in labelled_windows(whole, split, length):
                 yield split, {"input_ids": genomes.read_along(whole.codes, *window), "labels": label}
         if unlabelled_windows:
-            for window in random_windows(whole, length, unlabelled_windows):
-                yield "unlabelled", {"input_ids": genomes.read_along(whole.codes, *window)}
+            for place in random_windows(whole, length, unlabelled_windows):
+                yield "unlabelled", {"input_ids": genomes.read_along(whole.codes, *place)}
 
     splits = (*SPLITS, "unlabelled") if unlabelled_windows else SPLITS
     options = {"version": 2, "length": length, "unlabelled_windows": unlabelled_windows}

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,8 +24,8 @@ BASES = "ACGTN"
 VOCABULARY = ("[MASK]", "[PAD]", "[UNK]", "[EOS]", *BASES)
 MASK_ID, PAD_ID, UNK_ID, EOS_ID, BASE_ID = range(5)
 # what every task of DNA says in its `TaskSpec`
-SPEC = {"modality": "tokens", "vocab_size": len(VOCABULARY), "vocabulary": VOCABULARY, "mask_ratio": 0.25}
-SPEC |= {"pad_token_id": PAD_ID, "mask_token_id": MASK_ID}
+SPEC: dict[str, Any] = {"modality": "tokens", "vocab_size": len(VOCABULARY), "vocabulary": VOCABULARY}
+SPEC |= {"mask_ratio": 0.25, "pad_token_id": PAD_ID, "mask_token_id": MASK_ID}
 COMPLEMENT = np.array([3, 2, 1, 0, 4], np.uint8)
 # where each split begins and ends, as shares of a stretch; 2 % between validation and test are in none
 PARTS = {"train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.72, 1.0)}
@@ -64,7 +65,7 @@ def genome_file(genome: str | None = None, data_dir: str | Path | None = None) -
 
     Raises:
         HfLongSeqError: If the name is unknown or ambiguous.
-        MissingDataError: If there is no such file.
+        MissingDataError: If the file is missing.
     """
     if data_dir is None:
         if genome not in (None, EMBEDDED):

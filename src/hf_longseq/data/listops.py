@@ -87,8 +87,10 @@ def load(
         )
     parameters = {"min_length": min_length, "max_length": max_length, "max_depth": max_depth, "max_args": max_args}
     splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    ways = {"num_workers": num_workers, "cache_dir": cache_dir}
-    rows = load_generated("listops", VERSION, make_row, FEATURES, parameters, splits, seed, "input_ids", **ways)
+    rows = load_generated(
+        "listops", VERSION, make_row, FEATURES, parameters, splits, seed, "input_ids",
+        num_workers=num_workers, cache_dir=cache_dir,
+    )  # fmt: skip
     return rows, task_spec(max_length)
 
 

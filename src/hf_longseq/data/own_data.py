@@ -4,14 +4,14 @@
 for the whole or for every position (forms of such labels: `docs/spans.md`).
 
 Rows of train without a label (in a csv file an empty cell or NaN; None and NA are names) become the split
-"unlabelled", which pretraining reads; rows of validation and test are never among its inputs. Results say how many
+"unlabelled" for pretraining, whose inputs never hold rows of validation and test. Results say how many
 rows have labels, how they are split, and how many inputs are open to pretraining. Data without a label column are for
 pretraining alone. Beside `X.npy` the arrays of its folder with as many rows are columns, such as the labels in
 `y.npy`.
 
 Splits that the source has are kept; rows of train that also stand in its validation or test are counted and left out,
 unless `keep_duplicates` is set. Missing splits are taken out of train by a hash of a row's inputs, or of its group if
-`group_column` is given. A row is therefore on the same side in every command, whatever its label and its place in
+`group_column` is given. A row is therefore on the same side in every command, under any label and at any place in
 the file; equal rows, and the rows of a subject, stay together. Shares hold roughly, and each split gets a row.
 The columns of inputs and groups, `seed` and the fractions decide the split: give `pretrain` and `finetune` the same.
 A class without a row in train is an error; another `seed` moves rows.
@@ -244,7 +244,7 @@ def _form(encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: in
         return form | {"modality": "tokens", "vocab_size": mask + 2, "mask_token_id": mask, "pad_token_id": mask + 1}
     form |= {"modality": "values", "num_channels": reader.channels}
     if reader.modality == "image":
-        return form | {"value_range": (-1.0, 1.0), "image_shape": tuple(reader.shape[:2])}
+        return form | {"value_range": (-1.0, 1.0), "image_shape": reader.shape[:2]}
     count, sums = measures[in_train, 1].sum(), measures[in_train, 2:].sum(0)
     mean, squares = np.split(sums / count, 2)
     variance = squares - mean**2
@@ -314,7 +314,7 @@ def _make_splits(
 def _split_by_hash(keys: Iterable[Any], shares: dict[str, float], missing: list[str], seed: int) -> dict[Any, str]:
     """The split of every key, by where its hash falls between 0 and 1.
 
-    Each split has a part of that range of its own, whichever of them are `missing`. A split of which no key falls into
+    Each split has a part of that range of its own, `missing` or not. A split of which no key falls into
     its part takes the next key above, so that it has at least one.
     """
     place = {key: (hash_of([f"{seed} {key}".encode()]) % 2**64) / 2**64 for key in keys}
@@ -380,7 +380,7 @@ def _balance(source: Source, labels: Labels, split_of: np.ndarray) -> str:
     """The share of the largest class; a class that stands in held-out rows alone is an error."""
     names, targets = labels.names, labels.targets
     counts = np.bincount(targets[split_of == "train"], minlength=len(names))
-    for row in np.flatnonzero(np.isin(split_of, ("validation", "test"))):
+    for row in np.flatnonzero(np.isin(split_of, ("validation", "test"))).tolist():
         if not counts[targets[row]]:
             raise HfLongSeqError(
                 f"Class {names[targets[row]]!r} has no training example, for {source.where(row).rstrip(',')} is in "

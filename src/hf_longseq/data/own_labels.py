@@ -74,14 +74,13 @@ class Labels:
     @property
     def metric(self) -> str:
         """The metric of the task."""
-        named = {SINGLE: "token_f1" if self.per_position else "accuracy", MULTI: "f1", REGRESSION: "rmse"}
-        return named.get(self.problem, "loss")
+        single = "token_f1" if self.per_position else "accuracy"
+        return {SINGLE: single, MULTI: "f1", REGRESSION: "rmse", None: "loss"}[self.problem]
 
     def lay_out(self, row: int, length: int, cut: bool) -> np.ndarray:
         """Labels (L,), or (L, targets), of an input of `length` positions, as the model reads it.
 
-        What it reads of a text are its bytes and a closing token, which has no label; `cut` inputs may have been
-        longer.
+        Of a text it reads the bytes and a closing token without a label; `cut` inputs may have been longer.
         """
         where, text = self.source.where(row), None if self.texts is None else text_of(self.texts[row])
         labels, counts = self.runs[row]
@@ -135,10 +134,10 @@ def read_labels(
     """Read a label column.
 
     Args:
-        inputs: The columns of inputs, which `reader` reads.
+        inputs: The columns of inputs, for `reader`.
         per_position, problem, outside: As `load` of own data takes them.
         empty: Rows of which no label is read; default: none.
-        names: The classes of a model, which labels must be of; default: those of the labels.
+        names: The only classes that labels may have, those of a model; default: those of the labels.
     """
     if problem not in (None, *PROBLEMS):
         raise HfLongSeqError(f"problem_type is {problem!r}: use one of {', '.join(PROBLEMS)}.")
@@ -148,7 +147,7 @@ def read_labels(
     cells, class_names = source.labels(column), source.classes(column)
     missing = np.array([is_absent(cell) for cell in cells], bool)
     if empty is None:
-        for row in np.flatnonzero(missing & np.isin(source.split_of, ("validation", "test"))):
+        for row in np.flatnonzero(missing & np.isin(source.split_of, ("validation", "test"))).tolist():
             raise HfLongSeqError(
                 f"{source.where(row)} is in {source.split_of[row]} and has no label: label it, remove it, or move it "
                 "to train, where pretraining reads it."
@@ -312,7 +311,7 @@ def _of_positions(
         for row, labels in every.items():
             for label in labels:
                 if label not in ids:
-                    raise _unknown_class(label, source.where(row), known)
+                    raise _unknown_class(str(label), source.where(row), known)
             read[row] = [ids[label] for label in labels]
     else:
         for row, (labels, _) in found.items():
@@ -373,7 +372,7 @@ def _parts(cell: str, where: str, text: str | None) -> list:
             return json.loads(cell)
     runs = [RUN.fullmatch(part) for part in cell.split()]
     if runs and all(runs):
-        return [[run[1], int(run[2])] for run in runs]
+        return [[run[1], int(run[2])] for run in runs if run]
     if text is not None and len(cell) == len(text):
         return list(cell)
     parts = cell.replace(",", " ").split()

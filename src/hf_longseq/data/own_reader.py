@@ -93,7 +93,7 @@ class Reader:
     sampling_rate: int | None = None
     max_length: int | None = None
     most_ids: int = MOST_TOKEN_IDS
-    shape: tuple | None = None
+    shape: tuple[int, ...] = ()
     rate: int | None = None
 
     @property
@@ -132,7 +132,7 @@ class Reader:
         return ids.astype(np.int64)
 
     def _read_values(self, raw: Any, where: str) -> np.ndarray:
-        # times and the like lose their last digits in float32, which only standardised values fit
+        # float32 fits standardised values alone: times and the like lose their last digits in it
         values = np.asarray(read_numbers(raw, where), dtype=np.float64)
         if values.ndim == 1:
             values = values[:, None]
@@ -230,8 +230,7 @@ def open_audio(value: Any, where: str, sampling_rate: int | None) -> tuple[np.nd
     if sampling_rate is not None and rate != sampling_rate:
         from scipy.signal import resample_poly  # slow to import
 
-        divisor = np.gcd(rate, sampling_rate)
         if len(samples):
-            samples = resample_poly(samples, sampling_rate // divisor, rate // divisor, axis=0).astype(np.float32)
+            samples = resample_poly(samples, sampling_rate, rate, axis=0).astype(np.float32)
         rate = sampling_rate
     return samples, rate

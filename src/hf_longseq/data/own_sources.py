@@ -33,6 +33,7 @@ from datasets import (
 from datasets.arrow_writer import ArrowWriter
 from datasets.utils import logging as datasets_logging
 
+from hf_longseq.data.parquet_source import HUB_FAILURES
 from hf_longseq.data.row_hashes import content_hash
 from hf_longseq.data.task_spec import MissingDataError, cache_directory
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
@@ -44,8 +45,7 @@ MAX_NPZ_BYTES = 4 * 2**30
 SPLIT_NAMES = {"train": "train", "training": "train", "validation": "validation", "valid": "validation"}
 SPLIT_NAMES |= {"val": "validation", "dev": "validation", "test": "test", "testing": "test"}
 # Usual names of the column of inputs.
-INPUT_NAMES = ("text", "input_ids", "input_values", "sentence", "file", "image", "img", "audio", "x", "X", "input")
-INPUT_NAMES += ("tokens", "words")
+INPUT_NAMES = tuple("text input_ids input_values sentence file image img audio x X input tokens words".split())
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Source:
 
     @property
     def first(self) -> Dataset:
-        """The rows for training, which say what the columns are."""
+        """The rows for training; they say what the columns are."""
         return self.splits.get("train", next(iter(self.splits.values())))
 
     @property
@@ -133,7 +133,7 @@ class Source:
 
     def input_name(self, others: Container[str | None] = ()) -> str:
         """The column of inputs: that of the file that was named, the first of the usual names, or the only one beside
-        `others`, which have another use."""
+        the `others` in use."""
         known = [name for name in self.first.column_names if name not in others]
         usual = [name for name in INPUT_NAMES if name in self.first.column_names]
         if self.main_column or usual or len(known) == 1:
@@ -181,8 +181,9 @@ def _splits_of(data: Any, num_rows: int | None, cache_dir: str | None) -> dict[s
     return {"data": rows_of(data, num_rows, cache_dir)}
 
 
-def _of_splits(found: Mapping[str, Dataset], name: str | None = None) -> Source:
+def _of_splits(found: Mapping[str, Dataset] | Dataset, name: str | None = None) -> Source:
     """A source of the splits that the names of data sets mean; of the first one alone if they mean none."""
+    found = {"all": found} if isinstance(found, Dataset) else found
     names = {SPLIT_NAMES[split]: split for split in found if split in SPLIT_NAMES}
     names = names or {"all": next(iter(found))}
     return Source(
@@ -252,10 +253,10 @@ def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
 
 
 def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
-    kind, options = TABLE_FORMATS[files[0].suffix.lower()], {}
+    suffix, options = files[0].suffix.lower(), dict[str, Any]()
+    kind, separator = TABLE_FORMATS[suffix], "\t" if suffix == ".tsv" else ","
     if kind == "csv":  # an empty cell is empty; the class "None" and the text "NA" are not
-        options |= {"keep_default_na": False, "na_values": ["", "nan", "NaN"]}
-        options |= {"sep": "\t"} if files[0].suffix.lower() == ".tsv" else {}
+        options = {"keep_default_na": False, "na_values": ["", "nan", "NaN"], "sep": separator}
     named = ", ".join(file.name for file in files) if len(files) > 1 else str(files[0])
     if len({file.suffix.lower() for file in files}) > 1:
         raise HfLongSeqError(f"{named} are tables of several formats: save them as one.")
@@ -272,8 +273,8 @@ def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
     finally:
         datasets_logging.set_verbosity(verbosity)
     if kind == "csv":
-        with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file, whatever its name
-            _check_header(files[0], rows.column_names, options.get("sep", ","))
+        with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file under any name
+            _check_header(files[0], rows.column_names, separator)
     return rows
 
 
@@ -335,9 +336,7 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
         with explained(f"{folder} could not be read as a saved data set", OSError, ValueError, pa.ArrowInvalid):
             saved = load_from_disk(str(folder))
         known = isinstance(saved, DatasetDict) and "data" in saved  # an object of Python, by `keep_object`
-        return _of_splits(
-            saved if isinstance(saved, DatasetDict) else {"all": saved}, "data" if known else folder.name
-        )
+        return _of_splits(saved, "data" if known else folder.name)
     endings = IMAGE_ENDINGS + AUDIO_ENDINGS
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
     described = sorted(file for file in folder.rglob("metadata.*") if file.suffix.lower() in TABLE_FORMATS)
@@ -387,16 +386,14 @@ def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, li
 
 
 def _open_hub(repo_id: str) -> Source:
-    from huggingface_hub.errors import HfHubHTTPError
-
     try:
         splits = load_dataset(repo_id)
-    except (OSError, HfHubHTTPError, ValueError, RuntimeError) as error:
+    except HUB_FAILURES as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise MissingDataError(
             f"{repo_id} is not a file here and could not be loaded from the Hub ({reason})."
         ) from error
-    return _of_splits(splits if isinstance(splits, DatasetDict) else {"all": splits}, repo_id)
+    return _of_splits(splits, repo_id)
 
 
 def _arrow(cache_dir: str | None) -> str:

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from huggingface_hub.errors import HfHubHTTPError
 
 from hf_longseq.data.task_spec import MissingDataError, cache_directory
 from hf_longseq.errors import HfLongSeqError, explained
+
+# Errors of the Hub's client, of its HTTP library, and of its threads.
+HUB_FAILURES: tuple[type[Exception], ...] = (HfHubHTTPError.__bases__[0], OSError, RuntimeError, ValueError)
 
 
 def find_parquet(
@@ -31,11 +35,10 @@ def download(
 ) -> Path:
     """Files of a data set on the Hub, in the client's cache: a folder named after the commit."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
         return Path(snapshot_download(repo_id, repo_type="dataset", revision=revision, allow_patterns=list(patterns)))
-    except (OSError, RuntimeError, HFValidationError, HfHubHTTPError.__bases__[0]) as error:  # the client's library's
+    except HUB_FAILURES as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise MissingDataError(f"{repo_id} could not be downloaded ({reason}): run `{command}`.") from error
 

@@ -6,9 +6,9 @@ Drawn again from a description of the benchmark's generator (Long Range Arena, s
 2018); positive and negative examples come from the same picture of two long paths, only the second disc moves.
 Pictures at 32, 64, 128 and 256 pixels a side are sequences of 1,024, 4,096, 16,384 and 65,536 pixels.
 
-At 16 pixels a side (`pathfinder-16`, 256 pixels, short paths) it is a small task of our own, which the benchmark does
-not have: its numbers cannot be compared with published ones. There, pairs of paths are drawn until they keep their
-distance everywhere and the distance of the discs does not give away the label.
+At 16 pixels a side (`pathfinder-16`, 256 pixels, short paths) it is a small task of our own: its numbers cannot be
+compared with published ones. There, pairs of paths are drawn until they keep their distance everywhere and the
+distance of the discs tells nothing of the label.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ def load(
 
     Args:
         size: Pixels a side: 32, 64, 128 or 256; or 16, a small task of our own that no benchmark has.
-        contour_length: Dashes of the long paths; default: 14, and 3 at 16 pixels, which have room for at most 4. The
+        contour_length: Dashes of the long paths; default: 14, and 3 at 16 pixels with room for at most 4. The
             benchmark has 6 (easy), 9 and 14 (hard, the one in use).
         margins: Distances between dashes of which each picture has one; default: the benchmark's. At 128 pixels it
             has (2, 3), and (2,) alone is ten times faster to draw. At 16 pixels there is only (1,).
@@ -97,10 +97,11 @@ def load(
     # Compiled here once, the code is inherited by the processes that draw.
     make_row(parameters, seed, 0)
     splits = {"train": train_examples, "validation": eval_examples, "test": eval_examples}
-    features, ways = pixel_features(LABELS), {"num_workers": num_workers, "cache_dir": cache_dir}
-    ways["rows_per_part"] = 2000 if size <= 32 else 250
-    rows = load_generated(NAMES[size], VERSION, make_row, features, parameters, splits, seed, **ways)
-    return pixel_rows(rows, spec), spec
+    generated = load_generated(
+        NAMES[size], VERSION, make_row, pixel_features(LABELS), parameters, splits, seed,
+        rows_per_part=2000 if size <= 32 else 250, num_workers=num_workers, cache_dir=cache_dir,
+    )  # fmt: skip
+    return pixel_rows(generated, spec), spec
 
 
 def task_spec(size: int) -> TaskSpec:

@@ -3,8 +3,8 @@
 """Draws one Pathfinder picture: two long dashed paths, short distractors, two discs.
 
 Compiled when numba is installed; else the same code runs interpreted, and draws the same pictures some 50 times
-slower. All positions are (y, x) in arrays with a border of
-`tables.pad` cells, so that nothing needs a check for the edge; the border counts as occupied.
+slower. All positions are (y, x) in arrays with a border of `tables.pad` cells, so that nothing needs a check for the
+edge; the border counts as occupied.
 
 `occupied` (2, H, W) uint8 holds the cells taken, 255 = fully, and the same widened by the margin.
 """
@@ -14,12 +14,6 @@ import math
 import numpy as np
 
 from hf_longseq.data.pathfinder_tables import PathfinderTables
-
-try:
-    import numba
-except ImportError:
-    numba = None
-
 
 MAX_ATTEMPTS = 5_000_000  # pairs of long paths; the hardest published setting needs some 6,400 on average
 DASH_DRAWS = 3
@@ -35,7 +29,11 @@ S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 def _compiled(function):
-    return function if numba is None else numba.njit(cache=True)(function)
+    try:
+        import numba
+    except ImportError:
+        return function
+    return numba.njit(cache=True)(function)
 
 
 @_compiled

@@ -32,7 +32,7 @@ def pixel_row(image: np.ndarray, label: int) -> Row:
 
 
 def read_picture(content: dict | str, where: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Pixels in uint8 of a picture in a file or in memory, which must have this shape, (H, W) or (H, W, 3)."""
+    """Pixels in uint8 of a picture in a file or in memory; it must have this shape, (H, W) or (H, W, 3)."""
     pixels = open_image(content, where, len(shape) == 3, None)
     if pixels.shape != shape:
         raise HfLongSeqError(f"{where} has shape {pixels.shape}, not {shape}: it is none of the data set's pictures.")

@@ -11,13 +11,13 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from hf_longseq.data import byte_text, genomes
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.models.feature_extraction_longseq import LongSeqFeatureExtractor
 from hf_longseq.models.image_processing_longseq import LongSeqImageProcessor
 
-NO_LIMIT = int(1e30)  # as transformers writes it
 MASK, PAD, UNK, EOS = SPECIAL = ("[MASK]", "[PAD]", "[UNK]", "[EOS]")
 
 
@@ -96,7 +96,7 @@ def _wrap(tokenizer: Tokenizer, max_length: int | None, add_eos: bool) -> PreTra
         pad_token=PAD,
         unk_token=UNK,
         eos_token=EOS,
-        model_max_length=max_length or NO_LIMIT,
+        model_max_length=max_length or VERY_LARGE_INTEGER,
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
     )
@@ -125,11 +125,11 @@ def task_processor(spec: TaskSpec, add_eos: bool = True, config: PreTrainedConfi
         tokenizer = task_tokenizer(spec, add_eos)
         if tokenizer is not None and config is not None:
             tokenizer.init_kwargs["task_max_length"] = spec.max_length
-            tokenizer.model_max_length = longest_input(config) or NO_LIMIT
+            tokenizer.model_max_length = longest_input(config) or VERY_LARGE_INTEGER
         return tokenizer
     mean, std = spec.normalization or (None, None)
     return LongSeqFeatureExtractor(
-        feature_size=spec.num_channels,
+        feature_size=spec.num_channels or 1,
         sampling_rate=spec.sampling_rate,
         mean=mean,
         std=std,
@@ -149,5 +149,5 @@ def longest_input(config: PreTrainedConfig) -> int | None:
 def cut_length(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Where texts are cut, in tokens: at the longest input of the task that the tokenizer was saved for
     (`task_max_length`), or of the model; None: nowhere."""
-    cut = min(tokenizer.init_kwargs.get("task_max_length") or NO_LIMIT, tokenizer.model_max_length)
-    return cut if cut < NO_LIMIT else None
+    cut = min(tokenizer.init_kwargs.get("task_max_length") or VERY_LARGE_INTEGER, tokenizer.model_max_length)
+    return cut if cut < VERY_LARGE_INTEGER else None

@@ -33,7 +33,7 @@ from hf_longseq.data.own_reader import pillow
 from hf_longseq.data.parquet_source import download, read_batches
 from hf_longseq.data.row_hashes import BATCH, INPUTS, add_to, content_hash
 from hf_longseq.data.task_spec import TaskSpec
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 
 TASK_FILE = "task.json"
 FORMAT = 1
@@ -72,9 +72,7 @@ def to_published(table: pa.Table, features: Features, spec: TaskSpec) -> pa.Tabl
     for name in features:
         column = table[name].combine_chunks()
         if name in INPUTS and media:
-            files = [
-                {"bytes": _encode(row, spec, media), "path": None} for row in column.to_numpy(zero_copy_only=False)
-            ]
+            files = [{"bytes": _encode(row, spec), "path": None} for row in column.to_numpy(zero_copy_only=False)]
             columns.append(pa.array(files, there.arrow_schema.field(media).type))
         else:
             columns.append(column.cast(there.arrow_schema.field(name).type))
@@ -87,32 +85,32 @@ def from_published(batch: pa.RecordBatch, features: Features, spec: TaskSpec) ->
     columns = {}
     for name, kind in features.items():
         if name in INPUTS and media:
-            rows = [_decode(file["bytes"], spec, media) for file in batch[media].to_pylist()]
+            rows = [_decode(file["bytes"], spec) for file in batch[media].to_pylist()]
             columns[name] = pa.array(TypedSequence(rows, type=kind))
         else:
             columns[name] = array_cast(batch[name], types.field(name).type)
     return pa.table(columns, schema=types)
 
 
-def _encode(row: np.ndarray, spec: TaskSpec, media: str) -> bytes:
+def _encode(row: np.ndarray, spec: TaskSpec) -> bytes:
     """A sequence as a PNG or WAV file."""
     target = io.BytesIO()
-    if media == "audio":
+    if spec.image_shape is None:
         wavfile.write(target, spec.sampling_rate, row)
     else:
         pillow().fromarray(row.reshape(*spec.image_shape, *row.shape[1:])).save(target, "PNG")
     return target.getvalue()
 
 
-def _decode(content: bytes, spec: TaskSpec, media: str) -> np.ndarray:
-    """The sequence in a PNG or WAV file, which may be anybody's."""
-    if media == "audio":
+def _decode(content: bytes, spec: TaskSpec) -> np.ndarray:
+    """The sequence in anybody's PNG or WAV file."""
+    if spec.image_shape is None:
         rate, samples = wavfile.read(io.BytesIO(content))
         if rate != spec.sampling_rate or samples.ndim != 1:
             raise ValueError(f"a sound of {rate} Hz with shape {samples.shape}")
         return samples
     with pillow().open(io.BytesIO(content), formats=("PNG",)) as picture:
-        if picture.size != tuple(reversed(spec.image_shape)):
+        if picture.size != spec.image_shape[::-1]:
             raise ValueError(f"a picture of {picture.size} pixels")
         pixels = np.asarray(picture)
     return pixels.reshape(-1, *pixels.shape[2:])
@@ -178,7 +176,7 @@ class _Record(typing.TypedDict):
 
 
 def read_record(path: Path, where: str) -> dict[str, Any]:
-    """Read and check a `task.json`, which may be anybody's; `spec` and `features` become objects."""
+    """Read and check anybody's `task.json`; `spec` and `features` become objects."""
     kinds = typing.get_type_hints(TaskSpec)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -186,7 +184,8 @@ def read_record(path: Path, where: str) -> dict[str, Any]:
         for stated in record["splits"].values():
             validate_typed_dict(_Split, stated)  # type: ignore[type-var]
         spec = {key: _tuples(value) for key, value in record["spec"].items()}
-        validate_typed_dict(typing.TypedDict("TaskSpec", kinds, total=False), spec)
+        # mypy allows TypedDict for literal fields alone
+        validate_typed_dict(typing.TypedDict("TaskSpec", kinds, total=False), spec)  # type: ignore[operator]
         if record["format"] != FORMAT or not {"train", "validation", "test"} <= set(record["splits"]):
             raise ValueError(f"format {record['format']}, splits {', '.join(record['splits'])}")
         if not all(re.fullmatch("[a-z]+", split) for split in record["splits"]):
@@ -194,7 +193,7 @@ def read_record(path: Path, where: str) -> dict[str, Any]:
         found = {"spec": TaskSpec(**spec), "features": Features.from_dict(record["features"])}
         if not any(name in found["features"] for name in INPUTS):
             raise ValueError(f"columns {', '.join(found['features'])}")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, StrictDataclassError) as error:
+    except (*MALFORMED, OSError, RecursionError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())[:200]
         raise HfLongSeqError(
             f"{where} has no {TASK_FILE} that this version can read ({reason}): name a repository that "

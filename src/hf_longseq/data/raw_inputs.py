@@ -68,7 +68,7 @@ class Encoder:
         return "ids" if self.processor is None else "series"
 
     def check(self, source: Source, column: str, reader: str = "the model") -> str:
-        """The modality of a column, which has to be one that the processor takes."""
+        """The modality of a column; it has to be one that the processor takes."""
         found = modality_of(source, column)
         if found not in FITS[self.kind]:
             raise HfLongSeqError(
@@ -151,8 +151,9 @@ class RawInputs:
 
     def _input_column(self) -> str:
         recorded, known = self.recorded.get("input_column"), self.source.first.column_names
-        if "input_column" in self.given or recorded in known:
-            return self.given.get("input_column", recorded)
+        given = self.given.get("input_column", recorded if recorded in known else None)
+        if given is not None:
+            return given
         if recorded is not None and self.source.main_column is None and len(known) > 1:
             raise HfLongSeqError(
                 f"{self.source.name} has no column {recorded!r}, which the model was trained on"
@@ -181,7 +182,7 @@ class RawInputs:
 
     @property
     def reads_text(self) -> bool:
-        """Whether the inputs are text, which a tokenizer turns into ids."""
+        """Whether the inputs are text that a tokenizer turns into ids."""
         return self.encoder.kind == "text" and self.modality == "text"
 
     def cells(self, count: int) -> list[dict[str, Any]]:
@@ -212,10 +213,9 @@ class LabelledInputs:
                 f"{source.name} has no label column among {', '.join(known)}: name it with label_column."
             )
         empty = np.array([inputs.is_empty(row) for row in range(len(inputs))], bool)
-        names = None if problem == "regression" else list(config.id2label.values())
-        modality = "text" if inputs.reads_text else "values"
+        names = None if problem == "regression" else list((config.id2label or {}).values())
         outside = inputs.recorded.get("outside_label")
-        reader = Reader(modality)
+        reader = Reader("text" if inputs.reads_text else "values")
         self.labels = read_labels(
             source, column, inputs.names, reader, per_position, problem, outside, empty=empty, names=names
         )

@@ -9,18 +9,14 @@ from pathlib import Path
 from datasets import ClassLabel, DatasetDict, Features, List, Value
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.cache import Row, load_converted
+from hf_longseq.data.cache import SPLITS, Row, load_converted
 from hf_longseq.data.lra_release import release_lines
 from hf_longseq.data.task_spec import TaskSpec, cache_directory, find_file
 from hf_longseq.errors import HfLongSeqError
 
 REPO_ID = "OpenNLPLab/lra"
 LABELS = ("unrelated", "linked")
-FILES = {
-    "train": "new_aan_pairs.train.tsv",
-    "validation": "new_aan_pairs.eval.tsv",
-    "test": "new_aan_pairs.test.tsv",
-}
+FILES = {split: f"new_aan_pairs.{part}.tsv" for split, part in zip(SPLITS, ("train", "eval", "test"), strict=True)}
 FEATURES = Features(
     {"input_ids": List(Value("int32")), "input_ids_2": List(Value("int32")), "labels": ClassLabel(names=list(LABELS))}
 )

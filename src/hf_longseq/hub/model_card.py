@@ -129,7 +129,9 @@ def real_example(task: str, given: dict[str, Any], folder: Path) -> tuple[str | 
             table = to_published(rows.with_format("arrow")[:], rows.features, spec)
             (folder / MEDIA[media]).write_bytes(table[media][0].as_py()["bytes"])
             return MEDIA[media], label
-        return tokenizer and tokenizer.decode(rows[0][INPUTS[0]], skip_special_tokens=True), label
+        if tokenizer is None:
+            return None, label
+        return tokenizer.batch_decode([rows[0][INPUTS[0]].tolist()], skip_special_tokens=True)[0], label
 
 
 def snippets(
@@ -147,16 +149,17 @@ def snippets(
     if tag and kind not in MEDIA:
         text = repr(_text(tag, folder, example or "A text, read from its first to its last byte."))
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    pieces = environment.from_string((TEMPLATES / "snippets.py.jinja").read_text(encoding="utf-8")).make_module({
+    made = environment.from_string((TEMPLATES / "snippets.py.jinja").read_text(encoding="utf-8")).make_module({
         "repo_id": repo_id, "config": config, "head": head, "classifier": classifier, "tag": tag, "kind": kind,
-        "verb": VERBS.get(tag, "classify"), "example": example, "text": text,
+        "verb": VERBS.get(tag or "", "classify"), "example": example, "text": text,
         "shown": SHOWN.get(kind) or ("text" if len(text) > 60 else text),
         "extractor": processor.is_file() and "feature_extractor_type" in processor.read_text(encoding="utf-8"),
     })  # fmt: skip
+    use, other = (vars(made)[name]().strip("\n") for name in ("use", "other"))
     title = "Its classifier:" if classifier else "For fine-tuning on labels of your own:"
     if head in ("ForSequenceClassification", "ForTokenClassification"):
         title = "As an encoder:"
-    return Snippets(pieces.use().strip("\n"), pieces.other().strip("\n"), title, tag)
+    return Snippets(use, other, title, tag)
 
 
 def _text(tag: str, folder: Path, text: str) -> str:
@@ -166,7 +169,7 @@ def _text(tag: str, folder: Path, text: str) -> str:
     middle = len(ids) // 2
     if tag == "fill-mask":
         ids[middle] = tokenizer.mask_token_id
-    return tokenizer.decode(ids[:middle] if tag == "text-generation" else ids)
+    return tokenizer.batch_decode([ids[:middle] if tag == "text-generation" else ids])[0]
 
 
 def head_of(config) -> str:
@@ -190,16 +193,20 @@ def render_card(
     `pictures` are names of files in the folder. `printed` is what the code prints for a real example, and `label` that
     example's.
     """
-    conversion, config = run if isinstance(run, Converted) else None, model.config
-    arch = config.model_type.removeprefix("longseq_") if conversion else run.settings["model"]["arch"]
-    kind = "converted" if conversion else "self-pretraining"
+    config, results = model.config, dict[str, Any]()
+    if isinstance(run, Converted):
+        arch, kind = config.model_type.removeprefix("longseq_"), "converted"
+        fields: dict[str, Any] = {"conversion": {"command": run.command, "assumptions": [], **run.record}}
+    else:
+        arch, kind = run.settings["model"]["arch"], "self-pretraining"
+        results, fields = result_metadata(run, code.pipeline), {"conversion": None, **run_fields(run, head_of(config))}
     data = ModelCardData(
         license=license,
         library_name="transformers",
         pipeline_tag=code.pipeline,
         tags=["hf-longseq", config.model_type.replace("_", "-"), "long-sequences", kind, "custom_code"],
         model_name=repo_id.split("/")[-1],
-        **({} if conversion else result_metadata(run, code.pipeline)),
+        **results,
     )
     trunk = getattr(config, "backbone_config", None)
     text = render(
@@ -214,9 +221,8 @@ def render_card(
         snippets=code,
         printed=printed,
         label=label,
-        conversion=conversion and {"command": conversion.command, "assumptions": [], **conversion.record},
         num_parameters=model.num_parameters(),
-        **({} if conversion else run_fields(run, head_of(config))),
+        **fields,
     )
     return ModelCard(text)
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerFast
 
 from hf_longseq import models
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
+from hf_longseq.models.modeling_longseq import LongSeqPreTrainedModel
 from hf_longseq.training import run_folder
 
 PREPROCESSOR, TOKENIZER_CONFIG, TOKENIZER = "preprocessor_config.json", "tokenizer_config.json", "tokenizer.json"
@@ -29,17 +30,13 @@ PROCESSORS = (
     ("feature_extractor_type", "AutoFeatureExtractor", models.LongSeqFeatureExtractor, EXTRACTOR_FIELDS),
     ("image_processor_type", "AutoImageProcessor", models.LongSeqImageProcessor, IMAGE_FIELDS),
 )
-SPECIAL_TOKENS = (
-    "mask_token", "pad_token", "unk_token", "eos_token", "bos_token", "cls_token", "sep_token",
-)  # fmt: skip
 TOKENIZER_FIELDS = (
     "model_max_length", "task_max_length", "clean_up_tokenization_spaces", "padding_side", "truncation_side",
 )  # fmt: skip
 NOT_OURS, RESTORE = "is not a file of this package's", "restore it, or use push_to_hub of the model itself"
-DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 
 
-def save_model(source: PreTrainedModel, folder: Path, state_dict: dict | None = None) -> None:
+def save_model(source: LongSeqPreTrainedModel, folder: Path, state_dict: dict | None = None) -> None:
     """Write weights (`state_dict` where a file holds more than the model), code and configuration."""
     source.save_pretrained(folder, state_dict=state_dict)
     saved = run_folder.read_json(folder / "config.json")
@@ -85,7 +82,7 @@ def save_processor(run: Path, folder: Path) -> None:
 
 def _save_preprocessor(path: Path, folder: Path) -> None:
     content = run_folder.read_json(path)
-    with explained(f"{path} {NOT_OURS}", *DAMAGED, remedy=RESTORE):
+    with explained(f"{path} {NOT_OURS}", *MALFORMED, remedy=RESTORE):
         field, auto, kind, known = PROCESSORS["image_processor_type" in content]
         ours = {auto: f"{kind.__module__.split('.')[-1]}.{kind.__name__}"}
         _refuse_other_code(path.name, content, ours)
@@ -99,9 +96,10 @@ def _save_preprocessor(path: Path, folder: Path) -> None:
 def _save_tokenizer(run: Path, folder: Path) -> None:
     """Write a tokenizer with its special tokens, without chat template and code."""
     content = run_folder.read_json(run / TOKENIZER_CONFIG)
-    with explained(f"{run / TOKENIZER_CONFIG} {NOT_OURS}", *DAMAGED, remedy=RESTORE):
+    with explained(f"{run / TOKENIZER_CONFIG} {NOT_OURS}", *MALFORMED, remedy=RESTORE):
         _refuse_other_code(TOKENIZER_CONFIG, content, {})
-        tokens = {name: content[name] for name in SPECIAL_TOKENS if content.get(name) is not None}
+        special = PreTrainedTokenizerFast.SPECIAL_TOKENS_ATTRIBUTES
+        tokens = {name: content[name] for name in special if content.get(name) is not None}
         texts = {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
         fields = _plain_fields({**content, **texts}, [*TOKENIZER_FIELDS, *texts])
     # the library in Rust raises Exception itself

@@ -18,7 +18,7 @@ imaginary).
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -198,7 +198,7 @@ def take_apart(tensors: Tensors) -> Official:
     return Official(embedding, encoder.get("pe"), _blocks(parts["layers"]), _norm(parts["norm"]), heads, pair)
 
 
-def _refuse_keys(names: list[str]) -> None:
+def _refuse_keys(names: list[str]) -> NoReturn:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     raise HfLongSeqError(
         f"the checkpoint holds {', '.join(names[:3])}{more}, which no model of the official layout has: convert one "
@@ -266,7 +266,7 @@ def _one_spelling(tensors: Tensors) -> Tensors:
 
 
 def _layer(index: int, tensors: Tensors, norm: Tensors) -> Layer:
-    kind = next((kind for kind, names in NAMES.items() if next(iter(names)) in tensors), None)
+    kind = next((kind for kind, names in NAMES.items() if next(iter(names)) in tensors), "")
     names = NAMES.get(kind, {})
     if unknown := sorted(set(tensors) - set(names)):
         _refuse_keys([f"layers.{index}.layer.{name}" for name in unknown])

@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 import yaml
 from safetensors.torch import load_file
-from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from hf_longseq import models
@@ -27,14 +26,15 @@ from hf_longseq.comparison.results import RESULTS, Collected
 from hf_longseq.comparison.scores import files_of, read_results
 from hf_longseq.comparison.statistics import arm_means
 from hf_longseq.comparison.write import write_report
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 from hf_longseq.escaping import markdown, without_paths
 from hf_longseq.hub import pictures, records
 from hf_longseq.hub.check import check_folder
 from hf_longseq.hub.model_card import Snippets, eval_results_file, head_of, real_example, render_card, snippets
-from hf_longseq.hub.model_files import DAMAGED, save_model, save_processor
+from hf_longseq.hub.model_files import save_model, save_processor
 from hf_longseq.hub.records import Converted, Run
 from hf_longseq.hub.repository import WHOLE, Publication, Repository, add_to_collection, said_in_one_sentence
+from hf_longseq.models.modeling_longseq import LongSeqPreTrainedModel
 from hf_longseq.training import run_folder
 from hf_longseq.training.untrusted import open_model
 
@@ -99,13 +99,12 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
     folder.mkdir(parents=True)
     source = _open(run.folder)
     head = head_of(source.config)
-    converted, label, answer = isinstance(run, Converted), None, ""
-    weights = run.folder / SAFE_WEIGHTS_NAME
+    label, answer, weights = None, "", run.folder / SAFE_WEIGHTS_NAME
     # a converted file may hold the tensors of a second head
-    save_model(source, folder, load_file(weights) if converted and weights.is_file() else None)
+    save_model(source, folder, load_file(weights) if isinstance(run, Converted) and weights.is_file() else None)
     save_processor(run.folder, folder)
     with records.fit_together(run.folder):
-        if converted:
+        if isinstance(run, Converted):
             run_folder.write_json(folder / records.CONVERSION, run.record)
             has_classifier = run.record.get("classifier") is True
             code = snippets(source.config, head, repo_id, folder, classifier=has_classifier)
@@ -115,7 +114,7 @@ def build_folder(run: Run | Converted, folder: Path, repo_id: str, license: str)
             code = snippets(source.config, head, repo_id, folder, task, example)
             answer = code.printed(repo_id, folder) if code.pipeline and example else ""
             _write_records(run, folder)
-        drawn = pictures.draw(None if converted else run, source, folder)
+        drawn = pictures.draw(run if isinstance(run, Run) else None, source, folder)
         card = render_card(run, source, repo_id, license, drawn, code, answer, label)
     run_folder.write_whole(folder / "README.md", str(card))
     for path in folder.rglob("*"):
@@ -134,13 +133,13 @@ def _write_records(run: Run, folder: Path) -> None:
         run_folder.write_yaml(folder / name, content)
 
 
-def _open(folder: Path) -> PreTrainedModel:
+def _open(folder: Path) -> LongSeqPreTrainedModel:
     """The model of a folder under the head it was saved with, by this package's code."""
-    with explained(f"{folder} holds no model", *DAMAGED, remedy="give another run"):
+    with explained(f"{folder} holds no model", *MALFORMED, remedy="give another run"):
         held = run_folder.read_json(folder / "config.json")
         saved = getattr(models, str(held["architectures"][0]), None)
-    ours = isinstance(saved, type) and issubclass(saved, PreTrainedModel)
-    if not ours or held.get("model_type") != saved.config_class.model_type:
+    config_class = isinstance(saved, type) and issubclass(saved, LongSeqPreTrainedModel) and saved.config_class
+    if not config_class or held.get("model_type") != config_class.model_type:
         raise HfLongSeqError(
             f"{folder} holds a model of type {held.get('model_type')!r}, which is none of this package's "
             "architectures: give another run, or use push_to_hub of the model itself."

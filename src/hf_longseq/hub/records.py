@@ -5,6 +5,7 @@
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +16,13 @@ from jinja2 import TemplateError
 from hf_longseq.comparison.results import PLAN, RESULTS
 from hf_longseq.comparison.scores import read_results
 from hf_longseq.comparison.statistics import arm_means
-from hf_longseq.errors import HfLongSeqError, explained
+from hf_longseq.errors import MALFORMED, HfLongSeqError, explained
 from hf_longseq.escaping import cleaned, without_paths
 from hf_longseq.training import run_folder
 from hf_longseq.training.run_folder import BEST, RUNS
 
 CONVERSION = "conversion.json"
 ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
-# Fields that hold only a place on this machine.
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,7 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
     if not (folder / CONVERSION).is_file() or (folder / run_folder.RESOLVED).is_file():
         return None
     run_folder.refuse_links(folder)
-    damaged = f"{folder / CONVERSION} is damaged"
-    with explained(damaged, ValueError, KeyError, TypeError, remedy="convert the checkpoint again"):
+    with explained(f"{folder / CONVERSION} is damaged", *MALFORMED, remedy="convert the checkpoint again"):
         record = _public(run_folder.read_json(folder / CONVERSION))
         if not all(isinstance(record[name], str) for name in ("source", "sha256")):
             raise TypeError("no source")
@@ -129,9 +128,8 @@ def read_converted(folder: str | os.PathLike) -> Converted | None:
 
 def fit_together(folder: Path) -> AbstractContextManager[None]:
     """Name the folder whose records are incomplete or of the wrong kinds."""
-    kinds = (TypeError, ValueError, LookupError, AttributeError, TemplateError)
     remedy = "restore them, or repeat the command that made it"
-    return explained(f"the records of {folder} do not fit together", *kinds, remedy=remedy)
+    return explained(f"the records of {folder} do not fit together", *MALFORMED, TemplateError, remedy=remedy)
 
 
 def _record(folder: Path, name: str) -> Any:
@@ -141,12 +139,13 @@ def _record(folder: Path, name: str) -> Any:
 def _comparison(folder: Path, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None, str | None]:
     """Rows and metric of the comparison of a run, and the name of its architecture there."""
     parent = folder.parent if folder.name == BEST else folder.parent.parent
-    results, name = _record(parent, RESULTS), folder.name
+    results = _record(parent, RESULTS)
     named = {run["name"]: run["arch"] for run in _record(parent, PLAN).get("runs", [])}
-    if name == BEST:  # the copy of one of the runs
+    arch = named.get(folder.name)
+    if folder.name == BEST:  # the copy of one of the runs
         metrics = _record(folder, run_folder.METRICS)
-        name = next((one for one in named if _record(parent / RUNS / one, run_folder.METRICS) == metrics), None)
-    arch = named.get(name, settings["model"]["arch"] if folder.name == BEST else None)
+        same = (named[one] for one in named if _record(parent / RUNS / one, run_folder.METRICS) == metrics)
+        arch = next(same, settings["model"]["arch"])
     if arch is None or results.get("task") != settings["data"]["task"]:
         return [], None, None
     return arm_means(read_results([str(parent)]).scores).to_dict("records"), results["metric"], arch
@@ -156,7 +155,7 @@ def _public(record: Any) -> Any:
     return without_paths(cleaned(record))
 
 
-def refuse_secrets(folder: Path, tokens: tuple[str, ...] = ()) -> None:
+def refuse_secrets(folder: Path, tokens: Sequence[str] = ()) -> None:
     """Raise if a text file in a folder to be published holds an access token or this machine's home folder."""
     home = os.path.expanduser("~")
     for path in sorted(folder.rglob("*")):

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from huggingface_hub import HfApi, errors, get_token, metadata_load
+from huggingface_hub import HfApi, get_token, metadata_load
 from huggingface_hub.utils import validate_repo_id
 
+from hf_longseq.data.parquet_source import HUB_FAILURES
 from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.hub.records import refuse_secrets
 from hf_longseq.training import run_folder
@@ -22,8 +23,7 @@ CODE_AND_WEIGHTS = (
     "configuration_*.py", "modeling_*.py", "longseq_*.py", "ssm_*.py", "mega_*.py", "mimetic_*.py",
     "feature_extraction_*.py", "image_processing_*.py", "model.safetensors", "model-*.safetensors",
 )  # fmt: skip
-# Errors of the client, of its HTTP library, and of threads that upload.
-FAILURES = (errors.HfHubHTTPError.__bases__[0], OSError, RuntimeError, KeyError, ValueError)
+Kind = Literal["model", "dataset"]
 TAG = "hf-longseq"
 WHOLE = "holds all of the new files or none"
 
@@ -53,7 +53,7 @@ class Repository:
     api: HfApi
     name: str
     revision: str | None = None
-    kind: str = "model"
+    kind: Kind = "model"
     private: bool = False
     dry_run: bool = False
     output_dir: str | os.PathLike | None = None
@@ -84,8 +84,7 @@ class Repository:
             )
         if self.revision is not None:
             first = self.api.list_repo_commits(self.name, repo_type=self.kind)[-1].commit_id
-            branch = {"branch": self.revision, "revision": first, "exist_ok": True}
-            self.api.create_branch(self.name, repo_type=self.kind, **branch)
+            self.api.create_branch(self.name, branch=self.revision, revision=first, repo_type=self.kind, exist_ok=True)
         return str(url)
 
     def files(self) -> list[str]:
@@ -106,7 +105,7 @@ class Repository:
     ) -> Publication:
         """Commit a built folder, and remove files that match `stale`; raises for secrets, or if `refuse` does for the
         present files."""
-        refuse_secrets(folder, tuple(filter(None, (self.api.token, get_token()))))
+        refuse_secrets(folder, [token for token in (self.api.token, get_token()) if isinstance(token, str)])
         files = tuple(sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()))
         if self.output_dir is not None:
             run_folder.replace_folder(self.output_dir, lambda new: shutil.copytree(folder, new, dirs_exist_ok=True))
@@ -115,15 +114,15 @@ class Repository:
         with said_in_one_sentence(f"{self.name} {WHOLE}"):
             url = self.make()
             refuse(self.files())
-            place = {"repo_id": self.name, "revision": self.revision, "repo_type": self.kind}
             commit = self.api.upload_folder(
-                folder_path=folder, commit_message=message, delete_patterns=list(stale), **place
-            )
+                repo_id=self.name, folder_path=folder, commit_message=message, revision=self.revision,
+                repo_type=self.kind, delete_patterns=list(stale),
+            )  # fmt: skip
         return Publication(self.name, url, commit.oid, files, usage)
 
 
 def add_to_collection(
-    api: HfApi, title: str, repo_id: str, private: bool, kind: str = "model", note: str | None = None
+    api: HfApi, title: str, repo_id: str, private: bool, kind: Kind = "model", note: str | None = None
 ) -> None:
     """Add a repository to a collection of its owner, new or not."""
     made = api.create_collection(title, namespace=repo_id.split("/")[0], private=private, exists_ok=True)
@@ -132,7 +131,7 @@ def add_to_collection(
 
 def said_in_one_sentence(state: str) -> AbstractContextManager[None]:
     """Turn errors of the client into one sentence that begins with the state of the repository."""
-    return explained(state, *FAILURES, remedy="put that right and rerun the command")
+    return explained(state, *HUB_FAILURES, KeyError, remedy="put that right and rerun the command")
 
 
 def _check_earlier_build(folder: Path) -> None:

@@ -69,8 +69,8 @@ def publish_task(
     """
     if name == "own-data":
         raise HfLongSeqError("own-data is what you brought: publish it with `push_to_hub` of the library datasets.")
-    if name in TASKS:
-        check_license(describe_task(name))
+    if name in TASKS and (described := describe_task(name)) is not None:
+        check_license(described)
     place = Repository.of(
         repo_id, token, private=private, revision=revision, dry_run=dry_run, output_dir=output_dir, kind="dataset"
     )
@@ -147,6 +147,7 @@ def task_card(
         configs["unlabelled"] = ["unlabelled"]
     data = DatasetCardData(
         license=license,
+        license_name="no-restriction" if license == "other" else None,
         task_categories=[category] if category else None,
         tags=["hf-longseq", "long-sequences", "benchmark"],
         pretty_name=name,
@@ -155,8 +156,6 @@ def task_card(
             for name, held in configs.items()
         ],
     )
-    if license == "other":
-        data.license_name = "no-restriction"
     info = DatasetInfo(features=published.published_features(splits["train"].features, spec), config_name="default")
     DatasetInfosDict({"default": info}).to_dataset_card_data(data)
     return render(
@@ -191,8 +190,7 @@ def task_category(features: Features, spec: TaskSpec) -> str | None:
         return None
     if spec.per_position:
         return "token-classification" if spec.modality == "tokens" else None
-    columns = published.published_features(features, spec)
-    kind = next((kind for kind in ("image", "audio") if kind in columns), "text")
+    kind = published.media_kind(features, spec) or "text"
     return f"{kind}-classification" if kind != "text" or spec.modality == "tokens" else None
 
 

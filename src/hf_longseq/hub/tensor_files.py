@@ -41,7 +41,7 @@ class Inert(dict):
 
     label = ""
     called_with: tuple = ()
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]  # unlike any dict, a key of other dicts
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
