@@ -5,7 +5,7 @@
 import os
 from collections.abc import Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import transformers
@@ -17,9 +17,6 @@ from hf_longseq.training.arguments import ModelSection
 from hf_longseq.training.assemble import head_class, pretrains
 from hf_longseq.training.eval_metrics import metrics_without_prefix
 from hf_longseq.version import __version__
-
-if TYPE_CHECKING:
-    from hf_longseq.training.trainer import LongSeqTrainer
 
 TEMPLATE = Path(__file__).parent / "templates" / "trainer_card.md.jinja"
 FILES = ("*.json", "*.safetensors", "*.py")
@@ -39,12 +36,11 @@ def start_of(model: Any, init_from: str | os.PathLike | None, loaded: bool) -> s
     return "random weights"
 
 
-def trainer_card(
-    trainer: "LongSeqTrainer", folder: Path, spec: TaskSpec, start: str, stated: dict[str, Any]
-) -> ModelCard:
+def trainer_card(trainer: Any, folder: Path, spec: TaskSpec, start: str, stated: dict[str, Any]) -> ModelCard:
     """The card of a trainer's model in a folder; it began with `start`, on rows that `spec` describes.
 
-    `stated` holds the fields of `ModelCardData` that the user states, such as `license` and `tags`.
+    `trainer` is a `LongSeqTrainer`, whose module imports this one. `stated` holds the fields of `ModelCardData` that
+    the user states, such as `license` and `tags`.
     """
     args, state, config = trainer.args, trainer.state, trainer.model.config
     repo_id = trainer.hub_model_id or args.hub_model_id or folder.absolute().name
@@ -62,7 +58,7 @@ def trainer_card(
         model_class=type(trainer.model).__name__,
         start=start,
         pretraining=_pretraining(args, spec) if pretrains(args) else "",
-        code=_code(trainer, repo_id, head_class(args, spec).__name__),
+        code=_code(trainer.processor, repo_id, head_class(args, spec).__name__),
         num_parameters=trainer.model.num_parameters(),
         vocab_size=getattr(config, "vocab_size", spec.vocab_size),
         spec=spec,
@@ -89,13 +85,13 @@ def _pretraining(args: Any, spec: TaskSpec) -> str:
     return f"restoring masked inputs, mask ratio {args.mask_ratio or spec.mask_ratio}, spans of {args.span_length}"
 
 
-def _code(trainer: "LongSeqTrainer", repo_id: str, auto_class: str) -> str:
+def _code(processor: Any, repo_id: str, auto_class: str) -> str:
     """Python that opens the model, and what prepares its inputs."""
-    kind = type(trainer.processor)
+    kind = type(processor)
     auto = "Tokenizer" if issubclass(kind, transformers.PreTrainedTokenizerBase) else "ImageProcessor"
     auto = "FeatureExtractor" if issubclass(kind, transformers.FeatureExtractionMixin) else auto
     classes, opened = [auto_class], [f"model = {auto_class}.from_pretrained({repo_id!r}, trust_remote_code=True)"]
-    if trainer.processor is not None:
+    if processor is not None:
         classes.append(f"Auto{auto}")
         opened.append(f"processor = Auto{auto}.from_pretrained({repo_id!r}, trust_remote_code=True)")
     return "\n".join([f"from transformers import {', '.join(classes)}", "", *opened])
