@@ -247,9 +247,7 @@ class Planner:
         steps = recipe.pretrain.steps(inputs), recipe.finetune.steps(labels)
         if tie == "steps":
             return sum(steps)
-        pretrain: Any = recipe.pretrain.global_batch_size  # a loaded recipe has both
-        finetune: Any = recipe.finetune.global_batch_size
-        examples = steps[0] * pretrain, steps[1] * finetune
+        examples = steps[0] * recipe.pretrain.examples_per_step, steps[1] * recipe.finetune.examples_per_step
         if tie == "epochs":
             return sum(examples) / labels
         first, second = self.flops(recipe, "pretrain"), self.flops(recipe, "finetune")
@@ -276,7 +274,7 @@ class Planner:
                 "the key that changes them out of the grid, or give its budgets in "
                 f"{'steps' if tie == 'steps' else 'epochs'}."
             )
-        batch: Any = recipe.scratch.global_batch_size
+        batch = recipe.scratch.examples_per_step
         steps = round(amounts[0] / {"steps": 1.0, "epochs": batch / labels, "flops": batch * cost}[tie])
         if steps <= scratch_steps:
             first = self._at(arm.tied_to.recipe, points[0], fraction, seed)

@@ -44,7 +44,7 @@ class DataCache:
         data, pretraining = self.load(recipe.data), phase == "pretrain"
         section = getattr(recipe, phase)
         rows = data.pretrain if pretraining else data.labelled
-        micro = min(section.per_device_train_batch_size or section.global_batch_size, len(rows))
+        micro = min(section.per_device_train_batch_size or section.examples_per_step, len(rows))
         key = repr((recipe.model, recipe.data, recipe.pretrain if pretraining else None, micro))
         if key not in self._flops:
             head, config, collator = _phase_parts(recipe, phase, data.spec)

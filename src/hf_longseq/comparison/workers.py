@@ -109,8 +109,8 @@ def _train(task: Task, listener: Listener, data: DataCache) -> None:
 
 def _score(task: Task, data: DataCache) -> Path:
     run, path = task.run, task.folder(task.run.name) / run_folder.METRICS
-    section: Any = run.recipe.finetune if run.pretrained else run.recipe.scratch
-    batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.global_batch_size
+    section = run.recipe.finetune if run.pretrained else run.recipe.scratch
+    batch = section.per_device_eval_batch_size or section.per_device_train_batch_size or section.examples_per_step
     scores = evaluate(path.parent, data=data.load(run.recipe.data), batch_size=batch)
     run_folder.write_json(path, {**run_folder.read_json(path), "test": scores})
     return path
