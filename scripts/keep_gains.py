@@ -34,10 +34,8 @@ SOURCES = {
 }
 
 
-def kept_gains(folder: Path = ROOT / "results") -> pd.DataFrame:
-    """A line per gain over an equal budget: where, with what, how much, in points."""
-    means = arm_means(read_results([str(folder)]).scores)
-    found = gains(means)
+def kept_gains(means: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """A line per gain over an equal budget, of all arms and gains: where, with what, how much, in points."""
     lines = []
     for _, gain in found[found["against"].map(is_tied)].iterrows():
         alike = means[(means["data"] == gain["data"]) & (means["labels"] == gain["labels"])]
@@ -96,7 +94,8 @@ def draw(kept: pd.DataFrame, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    table = kept_gains()
+    means = arm_means(read_results([str(ROOT / "results")]).scores)
+    table = kept_gains(means, gains(means))
     table.to_csv(KEPT, index=False, lineterminator="\n")
     draw(table, PICTURE)
     correlation, p, sets = foretold(table)

@@ -41,6 +41,7 @@ def saved(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_auto_classes_open_our_checkpoints_when_the_package_is_imported_last(saved, tmp_path):
     """The tests themselves import it first; tests/cli/test_commands.py starts a command."""
     assert answer(run_fresh(OPEN.format(folder=str(saved)), tmp_path)).split() == [

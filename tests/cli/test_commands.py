@@ -89,6 +89,7 @@ def test_evaluating_and_predicting(classifier, tmp_path, capsys):
     assert code == 0 and len((tmp_path / "answers.jsonl").read_text().splitlines()) == 32
 
 
+@pytest.mark.slow
 def test_a_fresh_command_opens_what_another_left(classifier, tmp_path):
     words = ["predict", "--model", str(classifier), "--limit", "1"]
     code = f"from hf_longseq.cli.main import main; sys.exit(main({words}))"
@@ -96,6 +97,7 @@ def test_a_fresh_command_opens_what_another_left(classifier, tmp_path):
     assert json.loads(answer(done))["index"] == 0
 
 
+@pytest.mark.slow
 def test_the_comparison_from_a_resolved_recipe_ends_with_a_table_and_files(tmp_path, capsys):
     words = ["spt", *TINY, "--arch", "s4", "--inits", "scratch,spt", "--output_dir"]
     code, out, err = ask(capsys, *words, tmp_path / "out")

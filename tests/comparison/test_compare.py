@@ -156,6 +156,7 @@ def test_seeds_on_other_data_are_not_added(tmp_path):
     assert run(tmp_path / "out", own, overwrite=True)[0]["failed"] == []
 
 
+@pytest.mark.slow
 def test_arms_that_change_what_is_equal_have_the_earlier_runs_done_again_under_another_name(tmp_path):
     """More arms may leave fewer common evaluations, and another budget for `scratch-tied`."""
 

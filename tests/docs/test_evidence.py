@@ -1,5 +1,6 @@
 """Every kept comparison has its line in results/README.md, with its command, and its place in the plan."""
 
+import functools
 import json
 import re
 import subprocess
@@ -23,16 +24,29 @@ def test_the_readme_of_results_names_the_command_of_every_kept_comparison():
 KEPT = sorted(path.parent for path in (ROOT / "results").glob("*/results.json"))
 
 
+@functools.cache
+def plan_now() -> dict:
+    return yaml.safe_load((ROOT / "results" / "plan.yaml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def plan_at(commit: str) -> dict | None:
+    """The plan in a commit, which may have had none; None if the commit is not in this copy of the repository."""
+    if subprocess.run(["git", "cat-file", "-e", commit], cwd=ROOT, capture_output=True).returncode:
+        return None
+    shown = subprocess.run(["git", "show", f"{commit}:results/plan.yaml"], cwd=ROOT, capture_output=True, text=True)
+    return yaml.safe_load(shown.stdout) or {"planned": {}}
+
+
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
 def test_every_kept_comparison_was_planned_before_its_runs_or_is_marked_explored(folder):
     """The commit that a folder's runs recorded holds the plan with the folder in it, or no plan at all."""
-    plan = yaml.safe_load((ROOT / "results" / "plan.yaml").read_text(encoding="utf-8"))
+    plan = plan_now()
     assert (folder.name in plan["planned"]) != (folder.name in plan["explored"])
     commit = json.loads((folder / "results.json").read_text(encoding="utf-8"))["environment"]["commit"].split("-")[0]
-    if subprocess.run(["git", "cat-file", "-e", commit], cwd=ROOT, capture_output=True).returncode:
+    then = plan_at(commit)
+    if then is None:
         pytest.skip("the commit of the runs is not in this copy of the repository")
-    shown = subprocess.run(["git", "show", f"{commit}:results/plan.yaml"], cwd=ROOT, capture_output=True, text=True)
-    then = yaml.safe_load(shown.stdout) or {"planned": {}}
     assert (folder.name in then["planned"]) == (folder.name in plan["planned"])
     if folder.name in plan["planned"]:
         claim = plan["planned"][folder.name]["claim"]
@@ -41,7 +55,7 @@ def test_every_kept_comparison_was_planned_before_its_runs_or_is_marked_explored
 
 
 def test_the_families_of_the_plan_are_those_of_its_folders():
-    plan = yaml.safe_load((ROOT / "results" / "plan.yaml").read_text(encoding="utf-8"))
+    plan = plan_now()
     for name, entry in plan["planned"].items():
         assert entry["claim"] in plan["claims"] and name in plan["claims"][entry["claim"]]["gains"]
         assert not set(entry["seeds"]) & set(entry["tuning_seeds"])

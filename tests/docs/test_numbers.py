@@ -14,10 +14,12 @@ import scipy.special
 import scipy.stats
 import yaml
 
+import keep_gains
 from hf_longseq import load_task
+from hf_longseq.comparison.advice import KEPT
 from hf_longseq.comparison.scores import EXPLORED, read_results
 from hf_longseq.comparison.statistics import arm_means, equivalence, gains
-from hf_longseq.comparison.write import write_report
+from hf_longseq.comparison.write import records, write_report
 
 ROOT = Path(__file__).parents[2]
 REPORT = Path("results/report")
@@ -115,6 +117,7 @@ def kept_differences() -> dict[tuple[str, str], set[tuple[str, str]]]:
     """The intervals between any two arms of a task in results/, by what pages write of the two (`81.5 ± 1.3`); under
     ("", "") those between the gains of any two over the equal steps of their comparison."""
     arms = [arm for arm in kept_arms() if len(arm[1]) > 1]
+    written = {id(row): f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row, _ in arms}
     gains = [
         (row, values - partner)
         for row, values in arms
@@ -124,13 +127,18 @@ def kept_differences() -> dict[tuple[str, str], set[tuple[str, str]]]:
     ]  # fmt: skip
     found = collections.defaultdict(set)
     for several in (arms, gains):
-        for (row, a), (other, b) in itertools.permutations(several, 2):
-            if row["task"] != other["task"]:
-                continue
-            scores = tuple(f"{100 * arm['mean']:.1f} ± {100 * arm['std']:.1f}" for arm in (row, other))
-            for arms_of_pair in ((row["seeds"], a, other["seeds"], b), on_common_seeds(row, a, other, b)):
-                if difference(arms_of_pair[1], arms_of_pair[3]) in MEANS:
-                    found[scores if several is arms else ("", "")].add(interval(*arms_of_pair))
+        by_task = collections.defaultdict(list)
+        for arm in several:
+            by_task[arm[0]["task"]].append(arm)
+        for (row, a), (other, b) in itertools.chain(*(itertools.combinations(mine, 2) for mine in by_task.values())):
+            pairs = [(row["seeds"], a, other["seeds"], b)]
+            if row["seeds"] != other["seeds"]:
+                pairs.append(on_common_seeds(row, a, other, b))
+            for seeds, one, others, another in pairs:
+                if difference(one, another) in MEANS:
+                    scores = (written[id(row)], written[id(other)]) if several is arms else ("", "")
+                    found[scores].add(interval(seeds, one, others, another))
+                    found[scores[::-1]].add(interval(others, another, seeds, one))
     return found
 
 
@@ -161,20 +169,42 @@ def test_results_name_no_place_of_a_machine():
         assert not re.search(r"(?<![\w.:/~-])/(?:home|root|tmp|work|Users)/", path.read_text(encoding="utf-8")), path
 
 
-def test_the_report_is_that_of_the_kept_results(tmp_path, monkeypatch):
-    """`scripts/report.sh` was run after the last change of results/ (drawing takes its time, and has its own test)."""
+@functools.cache
+def kept_tables() -> dict[str, pd.DataFrame]:
+    """All arms, gains and failed runs of results/."""
+    with pytest.MonkeyPatch.context() as patch:  # the names of the folders are in the tables
+        patch.chdir(ROOT)
+        results = read_results(["results"])
+    means = arm_means(results.scores)
+    return {"arms": means, "gains": gains(means), "failed": results.failed}
+
+
+def test_the_report_is_that_of_the_kept_results():
+    """`scripts/report.sh` was run after the last change of results/."""
+    made, kept = records(kept_tables()), json.loads((ROOT / REPORT / "report.json").read_text())
+    for key in ("arms", "gains", "failed"):
+        assert made[key] == kept[key], f"run `bash scripts/report.sh`: {key} of results/report is out of date"
+
+
+@pytest.mark.slow
+def test_a_report_of_all_kept_results_is_written(tmp_path, monkeypatch):
+    """Drawing takes its time, and has its own test."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("hf_longseq.comparison.write.report_figures", lambda *parts: {})
     write_report([Path("results")], tmp_path / "report")
     made, kept = (json.loads((folder / "report.json").read_text()) for folder in (tmp_path / "report", ROOT / REPORT))
-    for key in ("arms", "gains", "failed"):
-        assert made[key] == kept[key], f"run `bash scripts/report.sh`: {key} of results/report is out of date"
+    assert all(made[key] == kept[key] for key in ("arms", "gains", "failed"))
+
+
+def test_the_table_of_the_advice_is_that_of_the_kept_results():
+    made = keep_gains.kept_gains(kept_tables()["arms"], kept_tables()["gains"])
+    pd.testing.assert_frame_equal(pd.read_csv(KEPT), made)
 
 
 @functools.cache
 def kept_gains() -> pd.DataFrame:
     """Every gain over equal budget in results/, with its two arms as pages write them."""
-    return gains(arm_means(read_results([str(ROOT / "results")]).scores)).dropna(subset="p_holm")
+    return kept_tables()["gains"].dropna(subset="p_holm")
 
 
 def test_every_claim_has_a_verdict_and_a_link():

@@ -62,6 +62,7 @@ def test_the_version_has_its_section_in_the_change_log():
     assert first[1] == __version__ and re.fullmatch(r"\d{4}-\d\d-\d\d|unreleased", first[2])
 
 
+@pytest.mark.slow
 def test_the_site_has_no_broken_link():
     pytest.importorskip("material", reason="needs mkdocs-material")
     environment = os.environ | {"PYTHON": sys.executable}

@@ -46,6 +46,7 @@ def hub(tmp_path, monkeypatch, undrawn):
         yield server
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_its_first_line_to_its_last(hub, capsys):
     said = []
     for language, block in re.findall(r"```(\w+)\n(.*?)```", PAGE.replace("me/", f"{hub.user}/"), flags=re.S):

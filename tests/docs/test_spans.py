@@ -41,6 +41,7 @@ def check_page(path):
     assert "<script" not in page and "&lt;" in page  # what stands in the text stays text
 
 
+@pytest.mark.slow
 def test_one_command(folder, capsys, undrawn):
     command = block("bash").split()
     assert command[0] == "hf-longseq"

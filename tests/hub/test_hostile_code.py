@@ -171,6 +171,7 @@ def test_code_that_was_changed_after_it_was_written_is_not_run(run, tmp_path, un
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.slow
 def test_the_stranger_imports_this_package_s_code_alone(run, tmp_path, undrawn, stranger):
     source = open_model(S4ForSequenceClassification, run)
     save_model(source, tmp_path / "built")

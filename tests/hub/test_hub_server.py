@@ -1,5 +1,7 @@
 """The Hub of the tests answers what the stock client sends: otherwise the other tests here would prove nothing."""
 
+import pytest
+
 from fresh_process import answer, run_fresh
 from hub_server import Fault
 
@@ -21,6 +23,7 @@ def raises(error, call, *args, **kwargs):
 """
 
 
+@pytest.mark.slow
 def test_the_life_of_a_repository(hub, tmp_path):
     code = (
         CLIENT
@@ -85,6 +88,7 @@ print("done")
     assert "done" in answer(run_fresh(code, tmp_path, **hub.environment(tmp_path, hub.token)))
 
 
+@pytest.mark.slow
 def test_a_cut_connection_and_a_500_are_seen_by_the_client(hub, tmp_path):
     hub.faults = [Fault("PUT", "/lfs/", "cut"), Fault("POST", "/commit/", 500)]
     code = (

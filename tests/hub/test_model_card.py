@@ -196,6 +196,7 @@ def test_the_same_run_gives_the_same_folder(runs, built, tmp_path):
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_every_snippet_runs_as_it_stands(built, tmp_path):
     local = []
     for name in ("classifier", "pretrained"):

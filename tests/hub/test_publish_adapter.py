@@ -6,6 +6,7 @@ from hf_longseq import Recipe, finetune
 from hf_longseq.hub.publish import publish
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_trunk_that_reads_both_ways_is_published_with_code(tmp_path, undrawn, check, request):
     if not check:

@@ -129,13 +129,13 @@ def without_dropout(model_type):
     return {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0} if model_type == "bert" else {}
 
 
-def test_biases_norms_and_state_space_parameters_are_not_decayed(toy):
+def test_biases_norms_and_state_space_parameters_are_not_decayed(toy, tmp_path):
     from transformers import TrainingArguments
 
     from hf_longseq.training.trainer import LongSeqTrainer
 
     _, model = parts(toy("mamba2"))
-    trainer = LongSeqTrainer(model=model, args=TrainingArguments(output_dir="unused", use_cpu=True))
+    trainer = LongSeqTrainer(model=model, args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True))
     decayed = set(trainer.get_decay_parameter_names(model))
     assert "backbone.layers.0.mixer.in_proj.weight" in decayed
     kept = {name for name, tensor in model.named_parameters() if tensor.ndim < 2}

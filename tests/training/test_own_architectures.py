@@ -71,7 +71,7 @@ def test_a_mixer_without_a_state_does_not_stream(mine, capsys):
     assert re.search(r"step by step = all at once +skipped: .* cannot generate", capsys.readouterr().out)
 
 
-def test_a_run_with_an_own_file_is_opened_by_its_own_code(mine, tmp_path, capsys):
+def test_a_run_with_an_own_file_goes_on_where_the_file_is_named(mine, tmp_path, capsys):
     run, tuned = tmp_path / "run", tmp_path / "tuned"
     arch = ["--arch", f"{mine}:Mine"]
     assert main(["pretrain", *LISTOPS, *arch, "--output_dir", str(run)]) == 0
@@ -89,16 +89,23 @@ def test_a_run_with_an_own_file_is_opened_by_its_own_code(mine, tmp_path, capsys
     with pytest.raises(HfLongSeqError, match="--arch FILE.py:NAME"):
         Recipe.load(run / "resolved.yaml")
 
+    assert main(["finetune", "--init_from", str(run), *arch, "--max_steps", "2", "--output_dir", str(tuned)]) == 0
+    model = AutoModelForSequenceClassification.from_pretrained(run)
+    assert model(input_ids=torch.tensor([[5, 6]])).logits.shape == (1, 10)
+
+
+@pytest.mark.slow
+def test_a_run_with_an_own_file_is_opened_by_its_own_code(mine, tmp_path):
+    run = tmp_path / "run"
+    assert main(["pretrain", *LISTOPS, "--arch", f"{mine}:Mine", "--output_dir", str(run)]) == 0
     script = (
         "from transformers import AutoModel\n"
         f"model = AutoModel.from_pretrained({str(run)!r}, trust_remote_code=True)\n"
         "print(model.config.model_type, model.layers[0].mixer.log_time.sum().item())"
     )
     alone = answer(run_fresh(script, tmp_path, hide_package=True))
-    assert main(["finetune", "--init_from", str(run), *arch, "--max_steps", "2", "--output_dir", str(tuned)]) == 0
     model = AutoModelForSequenceClassification.from_pretrained(run)
     assert alone.split() == ["longseq_mine", str(model.model.layers[0].mixer.log_time.sum().item())]
-    assert model(input_ids=torch.tensor([[5, 6]])).logits.shape == (1, 10)
 
 
 @pytest.mark.slow

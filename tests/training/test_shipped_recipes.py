@@ -1,5 +1,7 @@
 """Every recipe of the package: valid, of the published size, and able to take a step of both phases and objectives."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -46,6 +48,7 @@ PUBLISHED = {
 OFFICIAL_IDS = {"listops": 18, "text": 135, "retrieval": 98}
 
 
+@functools.cache
 def archs_of(name):
     return architectures_of(yaml.safe_load(recipes.find(name).read_text()))
 

@@ -7,6 +7,7 @@ of an architecture differ in one thing only, and the planner adds the partners f
 same fine-tuned model, with the same budget, with as many evaluations and grid points to choose from.
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -73,8 +74,14 @@ class Run:
 
 def _changed(section: Any) -> dict[str, Any]:
     """What of a section is not at its default, so that options of later versions leave identities as they are."""
-    default = asdict(type(section)())
+    default = _defaults(type(section))
     return {name: value for name, value in asdict(section).items() if value != default[name]}
+
+
+@functools.cache
+def _defaults(kind: type) -> dict[str, Any]:
+    """A section at its defaults; one of a phase takes a while to make, and every run of a plan asks for it."""
+    return asdict(kind())
 
 
 def fraction_of(section: DataSection, fraction: float | None, num_train_examples: int) -> DataSection:

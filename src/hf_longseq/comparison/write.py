@@ -86,8 +86,7 @@ def write_report(
     names = list(dict.fromkeys(results.folders["data"]))
     title = names[0] if len(names) == 1 else "What self-pretraining gains"
     content: dict[str, Any] = {"written_by": WRITER, "version": __version__, "command": command}
-    for name, table in (("arms", means), ("gains", found), ("failed", results.failed)):
-        content[name] = json.loads(table.to_json(orient="records", double_precision=15))
+    content |= records({"arms": means, "gains": found, "failed": results.failed})
     fields: dict[str, Any] = {"title": title, "sections": parts, "version": __version__}
     files = {
         "report.md": render(TEMPLATES / "report.md.jinja", **fields, table=_markdown),
@@ -99,6 +98,11 @@ def write_report(
     files = {JSON: json.dumps(content, indent=1, ensure_ascii=False) + "\n", **files}
     _replace(Path(output_dir), {name: text.encode() for name, text in files.items()} | pictures)
     return Report(Path(output_dir), content["files"], lacks)
+
+
+def records(tables: dict[str, pd.DataFrame]) -> dict[str, list[dict[str, Any]]]:
+    """Tables as `report.json` holds them."""
+    return {name: json.loads(table.to_json(orient="records", double_precision=15)) for name, table in tables.items()}
 
 
 def report_comparison(output_dir: str | os.PathLike, command: str) -> Report:
