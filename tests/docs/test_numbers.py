@@ -264,6 +264,7 @@ COMPARED = {
         "gene-starts-methanosarcina",
     ],
     "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024"],
+    "gene spans, *Bradyrhizobium*, 4,096 bases": ["gene-spans-4096"],
     "tones": ["tones-controls"],
     "voices": ["voices"],
     "digits, 14 × 14": ["smnist-s4", "smnist", "smnist-tied"],
