@@ -123,6 +123,16 @@ def test_a_claim_of_the_plan_is_a_family_with_a_margin_of_its_own(tmp_path):
     assert list(found["verdict"]) == ["shown", "open", "open", "open"]
 
 
+def test_a_planned_comparison_may_lie_in_several_folders(tmp_path):
+    """Another architecture, run on another day, is NAME.MORE: its gain joins the family and its correction."""
+    (tmp_path / "plan.yaml").write_text("claims: {first: {margin: 6, gains: {planned: [spt-masked]}}}")
+    names = {"planned": "s4", "planned.dlr": "dlr", "planned-dlr": "lru"}
+    folders = [folder_of(tmp_path / name, fair(SLIGHT, LOW, architecture=arch)) for name, arch in names.items()]
+    found = gains(arm_means(read_results(folders).scores)).dropna(subset="p_holm").set_index("architecture")
+    assert dict(found["family"]) == {"s4": "first", "dlr": "first", "lru": "explored"}
+    assert found.loc["dlr", "p_holm"] == pytest.approx(2 * found.loc["dlr", "p"])
+
+
 def test_arms_are_level_within_a_margin_if_both_one_sided_tests_say_so():
     near, same = [0.80, 0.81, 0.79, 0.80, 0.80], [0.80, 0.80, 0.80, 0.81, 0.79]
     assert equivalence(arm_of(near), arm_of(same), 0.02) < 0.01 < 0.4 < equivalence(arm_of(near), arm_of(same), 0.0)

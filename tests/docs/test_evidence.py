@@ -17,8 +17,13 @@ def test_the_readme_of_results_names_the_command_of_every_kept_comparison():
     named = re.findall(r"bash scripts/evidence\.sh ([\w-]+)", (ROOT / "results" / "README.md").read_text())
     written = re.findall(r"^run_([\w-]+)\(\)", SCRIPT.read_text(), flags=re.MULTILINE)
     assert len(set(named)) == len(named) and set(named) <= set(written)
-    kept = {path.parent.name for path in (ROOT / "results").glob("*/results.json")}
+    kept = {plan_name(path.parent) for path in (ROOT / "results").glob("*/results.json")}
     assert len(named) == len(kept), "every kept comparison has its command"
+
+
+def plan_name(folder: Path) -> str:
+    """A comparison may lie in several folders, NAME and NAME.MORE."""
+    return folder.name.partition(".")[0]
 
 
 KEPT = sorted(path.parent for path in (ROOT / "results").glob("*/results.json"))
@@ -41,16 +46,16 @@ def plan_at(commit: str) -> dict | None:
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
 def test_every_kept_comparison_was_planned_before_its_runs_or_is_marked_explored(folder):
     """The commit that a folder's runs recorded holds the plan with the folder in it, or no plan at all."""
-    plan = plan_now()
-    assert (folder.name in plan["planned"]) != (folder.name in plan["explored"])
+    plan, name = plan_now(), plan_name(folder)
+    assert (name in plan["planned"]) != (name in plan["explored"])
     commit = json.loads((folder / "results.json").read_text(encoding="utf-8"))["environment"]["commit"].split("-")[0]
     then = plan_at(commit)
     if then is None:
         pytest.skip("the commit of the runs is not in this copy of the repository")
-    assert (folder.name in then["planned"]) == (folder.name in plan["planned"])
-    if folder.name in plan["planned"]:
-        claim = plan["planned"][folder.name]["claim"]
-        assert then["planned"][folder.name] == plan["planned"][folder.name], "the plan is that of before the runs"
+    assert (name in then["planned"]) == (name in plan["planned"])
+    if name in plan["planned"]:
+        claim = plan["planned"][name]["claim"]
+        assert then["planned"][name] == plan["planned"][name], "the plan is that of before the runs"
         assert then["claims"][claim] == plan["claims"][claim], "so is its family"
 
 

@@ -44,7 +44,8 @@ KINDS = {
     "task": str, "metric": str, "greater_is_better": bool, "note": str | None, "unit": str | None,
     "command": str | None, "environment": dict | None, "failed": list | None, "unfinished": list | None,
 }  # fmt: skip
-# The plan beside kept folders. Gains that no claim of it holds are of one family, with a margin in hundredths.
+# The plan beside kept folders, of which a comparison may have several: NAME and NAME.MORE. Gains that no claim of it
+# holds are of one family, with a margin in hundredths.
 PLANNED, EXPLORED, MARGIN = "plan.yaml", "explored", 2
 
 
@@ -167,7 +168,8 @@ def _read(folder: Path, name: str, families: Families) -> Results:
     blank = ["protocol", "point", "scratch_tied"]
     scores[blank] = scores[blank].fillna("")
     scores["converged"] = scores["converged"].astype("Float64").astype(float)
-    family = [families.get((folder.name, arm), (EXPLORED, MARGIN)) for arm in scores["arm"]]
+    planned = folder.name.partition(".")[0]
+    family = [families.get((planned, arm), (EXPLORED, MARGIN)) for arm in scores["arm"]]
     scores["family"] = [name for name, _ in family]
     # an error has no scale, and no margin
     scores["margin"] = [margin / 100 if results["greater_is_better"] else 0.0 for _, margin in family]
