@@ -1,7 +1,8 @@
 """Runs of the toy tasks, in this process or in several: `python run_cases.py CASES.json [--fsdp]` under a launcher.
 
 A case is a mapping: phase ("pretrain" or "finetune"), task, arch, sections of a recipe, output_dir, and, if wanted,
-init_from and stop_at (the step before which every process stops, as a kill would have it).
+init_from and stop_at (the step before which every process stops, as a kill would have it). Of phase "rows" it is
+output_dir, stream (whether the trainer gets the rows as one) and options (fields of TrainingArguments).
 """
 
 import json
@@ -50,6 +51,32 @@ def run_case(case: dict) -> dict | None:
         ProgressReport.on_step_end = step_end
 
 
+def read_rows(case: dict) -> None:
+    """Train on twelve numbered rows, and write which of them each step of this process read."""
+    from datasets import Dataset
+    from transformers import TrainingArguments
+
+    from hf_longseq import LongSeqTrainer, S4Config
+    from hf_longseq.data.task import TaskSpec
+
+    rows = Dataset.from_dict({"input_ids": [[index, 12, 12] for index in range(12)], "labels": [0, 1] * 6})
+    rows = rows.to_iterable_dataset() if case["stream"] else rows
+    config = S4Config(hidden_size=8, num_hidden_layers=1, state_size=4, bidirectional=True)
+    spec = TaskSpec("own", "tokens", 3, vocab_size=15, mask_token_id=13, pad_token_id=14, labels=("a", "b"))
+    args = TrainingArguments(case["output_dir"], report_to="none", disable_tqdm=True, save_strategy="no",
+                             **case["options"])  # fmt: skip
+    trainer, steps = LongSeqTrainer(config, args, train_dataset=rows, spec=spec), []
+    step = trainer.training_step
+
+    def noting(model, inputs, *more):
+        steps.append(inputs["input_ids"][:, 0].tolist())
+        return step(model, inputs, *more)
+
+    trainer.training_step = noting
+    trainer.train()
+    Path(case["output_dir"], f"rows-{args.process_index}.json").write_text(json.dumps(steps))
+
+
 def shard_on_cpu() -> None:
     """Let accelerate shard a model (FSDP2) on the CPU, which it does for accelerators only."""
     import transformers
@@ -82,4 +109,4 @@ if __name__ == "__main__":
         shard_on_cpu()
     add_toy_tasks()
     for case in json.loads(Path(sys.argv[1]).read_text()):
-        run_case(case)
+        read_rows(case) if case["phase"] == "rows" else run_case(case)

@@ -79,6 +79,27 @@ def test_a_machine_of_fewer_processes_than_the_first_waits_for_its_own(monkeypat
     assert orders == {0: 0, 3: 2, 4: 1, 5: 2}
 
 
+@pytest.mark.slow
+def test_two_processes_read_a_stream_and_keep_an_order_that_is_asked_for(tmp_path):
+    sizes = {"per_device_train_batch_size": 2, "max_steps": 3, "use_cpu": True}
+    asked = {"stream": True, "sequential": False, "batch_rebalance": False, "random": False}
+    launch(
+        [
+            {"phase": "rows", "output_dir": str(tmp_path / name), "stream": stream,
+             "options": sizes | ({} if stream else {"train_sampling_strategy": name})}
+            for name, stream in asked.items()
+        ],
+        tmp_path,
+    )  # fmt: skip
+    read = {
+        name: [json.loads((tmp_path / name / f"rows-{rank}.json").read_text()) for rank in (0, 1)] for name in asked
+    }
+    for name, shares in read.items():
+        assert sorted(row for share in shares for step in share for row in step) == list(range(12)), name
+    in_order = [[[0, 1], [4, 5], [8, 9]], [[2, 3], [6, 7], [10, 11]]]
+    assert read["stream"] == read["sequential"] == in_order != read["random"]
+
+
 def assert_close(first, second, tolerance):
     first, second = (load_file(folder / "model.safetensors") for folder in (first, second))
     assert first.keys() == second.keys()

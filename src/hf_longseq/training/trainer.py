@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Sampler, SequentialSampler
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import PredictionOutput, number_of_arguments
+from transformers.trainer_utils import PredictionOutput, has_length, number_of_arguments
 
 from hf_longseq.data.collators import DataCollatorForMaskedDenoising, MaskEpochCallback, in_direction
 from hf_longseq.data.processors import task_processor
@@ -231,6 +231,8 @@ class LongSeqTrainer(Trainer):
             batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
             order = LengthGroupedOrder(sequence_lengths(self.train_dataset), batch, seed, self.epoch_begun)
         if isinstance(train_dataset, FilledDataset):
+            if self.args.train_sampling_strategy == "sequential":
+                order = SequentialSampler(train_dataset.dataset)
             return FilledSampler(train_dataset, seed, self.epoch_begun, order)
         return order or super()._get_train_sampler(train_dataset)
 
@@ -273,12 +275,17 @@ class LongSeqTrainer(Trainer):
         joined = (None, None) if prediction_loss_only else (torch.cat(logits), torch.cat(labels))
         return torch.stack(loss).mean(), *joined
 
+    def _fills(self, dataset) -> bool:
+        """Whether rows that do not count make a data set evenly shared; transformers shares out rebalanced batches."""
+        rebalanced = self.args.train_sampling_strategy == "batch_rebalance"
+        return self.args.world_size > 1 and has_length(dataset) and not rebalanced
+
     def _get_dataloader(self, dataset, *args, **kwargs) -> DataLoader:
         training_collator = self.data_collator
         if not kwargs.get("is_training"):
             dataset = dataset if self._read_rows is None else self._read_rows(dataset)
             self.data_collator = self.eval_data_collator or training_collator
-        elif self.args.world_size > 1:  # what cannot be shared evenly is filled with rows that do not count
+        elif self._fills(dataset):
             dataset = FilledDataset(dataset, self.args.train_batch_size * self.args.world_size)
             self.data_collator = FillerCollator(training_collator)
         try:
