@@ -74,7 +74,7 @@ class Run:
 
 def _changed(section: Any) -> dict[str, Any]:
     """What of a section is not at its default, so that options of later versions leave identities as they are."""
-    default = _defaults(type(section))
+    default = _defaults(section.__class__)
     return {name: value for name, value in asdict(section).items() if value != default[name]}
 
 

@@ -226,7 +226,8 @@ class LongSeqTrainer(Trainer):
         self._load_from_checkpoint(best, self.model)
 
     def _get_train_sampler(self, train_dataset=None) -> Sampler | None:
-        seed, order = self.args.data_seed or 0, None
+        seed = self.args.data_seed or 0
+        order: Sampler | None = None
         if self.group_by_length:
             batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
             order = LengthGroupedOrder(sequence_lengths(self.train_dataset), batch, seed, self.epoch_begun)
