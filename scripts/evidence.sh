@@ -189,8 +189,10 @@ longer() {
 }
 run_gene-spans-1024() { spans "$@"; }
 run_gene-spans-4096() { longer "$@"; }
-# the same, with a DLR whose kernels begin to forget within the window
-run_gene-spans-1024-decays() { spans --arch dlr --model.dt_min 0.01 --model.dt_max 1.0 "$@"; }
+# the same, with a DLR whose state-space parameters have S4's rate
+run_gene-spans-1024-rate() {
+    spans --arch dlr --pretrain.ssm_learning_rate 1e-3 --finetune.ssm_learning_rate 1e-3 "$@"
+}
 # the same on a fruit fly's chromosome, of which the most has no labels
 fly=(--task fly-exons --arch s4 --data.pretrain_inputs all+unlabelled --data.data_dir runs/examples/fly)
 run_fly-exons-1024() { unpacked fly augustus-doc; spans "${fly[@]}" "$@"; }
