@@ -263,7 +263,7 @@ COMPARED = {
         "gene-starts-few-methanosarcina",
         "gene-starts-methanosarcina",
     ],
-    "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024"],
+    "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024.dlr"],
     "gene spans, *Bradyrhizobium*, 4,096 bases": ["gene-spans-4096"],
     "tones": ["tones-controls"],
     "voices": ["voices"],

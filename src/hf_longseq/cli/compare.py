@@ -57,7 +57,7 @@ def run(argv: list[str], command: str = "compare") -> None:
 
     quiet_libraries()
     show_data_notes()
-    task = options.recipe or overrides.get("data", {}).get("task")
+    task = overrides.get("data", {}).get("task") or options.recipe
     print(f"hf-longseq {__version__}: {command} on {task}, into {options.output_dir}", file=sys.stderr)
     with ProgressBar() as bar:
         arguments |= {name: getattr(options, name) for name in ("tiny", "jobs", "ray_address", "overwrite")}
