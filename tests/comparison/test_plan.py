@@ -114,6 +114,9 @@ def test_scratch_tied_takes_as_much_as_pretraining_and_fine_tuning_together():
     costs = {"pretrain": 2.0, "finetune": 4.0, "scratch": 4.0}
     flops = steps_of(inits=("spt", "scratch-tied@flops"), flops=lambda recipe, phase: costs[phase])
     assert flops["scratch-tied@flops"] == (30 * 32 * 2 + 100 * 10 * 4) / (10 * 4)
+    by_device = {"global_batch_size": None, "per_device_train_batch_size": 10}
+    of_devices = RAW | {"finetune": {"num_train_epochs": 10} | by_device}
+    assert steps_of(of_devices, inits=FULL)["scratch-tied"] == 196
     batches = RAW | {"scratch": {"global_batch_size": 20}}
     assert steps_of(batches, inits=FULL) == {"scratch": 50, "spt": 100, "scratch-tied": 98}
 
