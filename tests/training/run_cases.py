@@ -110,3 +110,5 @@ if __name__ == "__main__":
     add_toy_tasks()
     for case in json.loads(Path(sys.argv[1]).read_text()):
         read_rows(case) if case["phase"] == "rows" else run_case(case)
+    if torch.distributed.is_initialized():  # its threads do not outlive the interpreter
+        torch.distributed.destroy_process_group()
