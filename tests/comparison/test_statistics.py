@@ -131,6 +131,9 @@ def test_a_planned_comparison_may_lie_in_several_folders(tmp_path):
     found = gains(arm_means(read_results(folders).scores)).dropna(subset="p_holm").set_index("architecture")
     assert dict(found["family"]) == {"s4": "first", "dlr": "first", "lru": "explored"}
     assert found.loc["dlr", "p_holm"] == pytest.approx(2 * found.loc["dlr", "p"])
+    (tmp_path / "plan.yaml").write_text("claims: {first: {gains: {planned.dlr: [spt-masked]}}}")  # a name with a dot
+    found = arm_means(read_results(folders).scores).set_index(["architecture", "arm"])
+    assert dict(found.xs("spt-masked", level="arm")["family"]) == {"s4": "explored", "dlr": "first", "lru": "explored"}
 
 
 def test_arms_are_level_within_a_margin_if_both_one_sided_tests_say_so():

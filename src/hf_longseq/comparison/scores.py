@@ -168,7 +168,8 @@ def _read(folder: Path, name: str, families: Families) -> Results:
     blank = ["protocol", "point", "scratch_tied"]
     scores[blank] = scores[blank].fillna("")
     scores["converged"] = scores["converged"].astype("Float64").astype(float)
-    planned = folder.name.partition(".")[0]
+    whole = any(name == folder.name for name, _ in families)
+    planned = folder.name if whole else folder.name.rpartition(".")[0]
     family = [families.get((planned, arm), (EXPLORED, MARGIN)) for arm in scores["arm"]]
     scores["family"] = [name for name, _ in family]
     # an error has no scale, and no margin
