@@ -265,6 +265,7 @@ COMPARED = {
     ],
     "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024.dlr"],
     "gene spans, *Bradyrhizobium*, 4,096 bases": ["gene-spans-4096"],
+    "exons of a fruit fly, 1,024 bases": ["fly-exons-1024"],
     "tones": ["tones-controls"],
     "voices": ["voices"],
     "digits, 14 × 14": ["smnist-s4", "smnist", "smnist-tied"],
