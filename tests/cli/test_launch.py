@@ -7,10 +7,11 @@ import sys
 import time
 
 import pytest
+import torch.distributed as dist
 import yaml
 
 from hf_longseq import launch
-from hf_longseq.cli.launch import take_options
+from hf_longseq.cli.launch import run_as_one_of_several, take_options
 from hf_longseq.cli.main import main
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training import distributed, run_folder
@@ -101,6 +102,14 @@ def test_an_error_of_one_process_ends_all_under_accelerate_launch(tmp_path):
     _, err = process.communicate(timeout=200)
     assert process.returncode != 0
     assert err.count("hf-longseq: error:") == 1 and "hf-longseq: error: row 7 is bad: mend it." in err
+
+
+def test_a_process_leaves_its_group_before_the_interpreter_ends(monkeypatch):
+    monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "ERROR")
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    in_a_group = []
+    run_as_one_of_several(lambda words: in_a_group.append(dist.is_initialized()), [])
+    assert in_a_group == [True] and not dist.is_initialized()
 
 
 def test_more_processes_than_examples_are_refused(monkeypatch):

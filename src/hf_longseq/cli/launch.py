@@ -107,6 +107,7 @@ def run_as_one_of_several(run: Callable[[list[str]], None], words: list[str]) ->
         nowhere = open(os.devnull, "w", encoding="utf-8")
         with nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             run(words)
+    distributed.leave()  # not after an error: the others may not have come as far
 
 
 def reports_errors() -> bool:

@@ -48,6 +48,12 @@ def join() -> None:
         PartialState(cpu=not torch.accelerator.is_available())
 
 
+def leave() -> None:
+    """End the group that was joined: its threads must not outlive the interpreter, which may abort at their end."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def wait() -> None:
     """Wait until every process has come here."""
     if count() > 1:
