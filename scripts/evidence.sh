@@ -179,7 +179,7 @@ run_gene-starts-masked-causal() {
 
 # does the gain grow with length? as many bases a step and as many labelled bases at either length
 spans() {
-    .venv/bin/hf-longseq compare --recipe gene-spans --arch s4,dlr --inits scratch-tied@steps,spt-masked \
+    .venv/bin/hf-longseq compare --recipe gene-spans --inits scratch-tied@steps,spt-masked \
         --model.num_hidden_layers 4 --output_dir "runs/evidence/$name" --seeds $(seq 20 24) --data.validation labels \
         --data.num_train_examples 100 --pretrain.max_steps 2500 --pretrain.eval_steps 500 --finetune.max_steps 500 "$@"
 }
@@ -187,12 +187,15 @@ longer() {
     spans --data.length 4096 --data.num_train_examples 25 \
         --pretrain.global_batch_size 4 --finetune.global_batch_size 4 "$@"
 }
-run_gene-spans-1024() { spans "$@"; }
-run_gene-spans-4096() { longer "$@"; }
-# the same, with a DLR whose state-space parameters have S4's rate
-run_gene-spans-1024-rate() {
-    spans --arch dlr --pretrain.ssm_learning_rate 1e-3 --finetune.ssm_learning_rate 1e-3 "$@"
+run_gene-spans-1024() {
+    spans --arch s4 "$@"
+    # at the rate of state-space parameters that the recipe then had for DLR
+    name="$name.dlr" spans --arch dlr --pretrain.ssm_learning_rate 1e-4 --finetune.ssm_learning_rate 1e-4 "$@"
 }
+run_gene-spans-4096() { longer --arch s4 "$@"; }
+# DLR at S4's rate, which the recipe has now
+run_gene-spans-1024-rate() { spans --arch dlr "$@"; }
+run_gene-spans-4096-rate() { longer --arch dlr "$@"; }
 # the same on a fruit fly's chromosome, of which the most has no labels
 fly=(--task fly-exons --arch s4 --data.pretrain_inputs all+unlabelled --data.data_dir runs/examples/fly)
 run_fly-exons-1024() { unpacked fly augustus-doc; spans "${fly[@]}" "$@"; }

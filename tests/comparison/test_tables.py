@@ -53,6 +53,17 @@ def test_a_row_per_architecture_and_number_of_labels(tmp_path):
     assert list(table.cells["verdict"]) == ["no gain", "shown", "–"]
 
 
+def test_a_gain_that_the_correction_leaves_open_has_no_colour(tmp_path):
+    ahead = [0.65, 0.63, 0.63, 0.62, 0.65]
+    many = [one for labels in (10, 20, 30, 40) for one in fair(LOW[::-1], LOW, labels=labels)]
+    alone, with_others = (
+        tables_of(tmp_path / name, [*fair(ahead, LOW, labels=100), *more])[0]
+        for name, more in (("alone", []), ("with-others", many))
+    )
+    assert alone.colours[-1] == "gain" and with_others.colours[-1] == ""
+    assert "corrected" in with_others.cells["verdict"].iloc[-1]
+
+
 def test_the_arm_of_the_gain_is_chosen_by_validation(tmp_path):
     rows = [row(), row(arm="spt-masked", values=LOW), row(arm="spt-causal", values=HIGH)]
     assert tables_of(tmp_path, rows)[0].bold == ["causal"]

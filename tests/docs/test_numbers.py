@@ -263,7 +263,7 @@ COMPARED = {
         "gene-starts-few-methanosarcina",
         "gene-starts-methanosarcina",
     ],
-    "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024.dlr"],
+    "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024.dlr", "gene-spans-1024-rate"],
     "gene spans, *Bradyrhizobium*, 4,096 bases": ["gene-spans-4096"],
     "exons of a fruit fly, 1,024 bases": ["fly-exons-1024"],
     "tones": ["tones-controls"],
@@ -361,6 +361,12 @@ def test_whether_dlr_equals_s4_is_judged_as_planned(labels, p):
     folders = ("gene-starts-few-dlr", "gene-starts-few-s4")
     assert p_of_equivalence("dlr-s4", labels, *((folder, "spt-masked") for folder in folders)) == p
     assert p in section("DLR with pretraining")
+
+
+def test_whether_dlr_equals_s4_at_length_is_judged_as_planned():
+    arms = ((folder, "spt-masked") for folder in ("gene-spans-1024-rate", "gene-spans-1024"))
+    p = p_of_equivalence("length-rate", 100, *arms)
+    assert f"two one-sided tests have {p}" in section("Longer windows").replace("\n", " ") and p < "p = 0.05"
 
 
 def test_whether_causal_equals_masked_is_judged_as_planned():

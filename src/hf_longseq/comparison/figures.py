@@ -73,7 +73,7 @@ def headline(rows: Sequence[Row]) -> Figure | None:
     some = f" The {MOST_ROWS} of {len(rows)} rows with the most to tell." if len(rows) > MOST_ROWS else ""
     caption = (
         "Test score: a large marker for the mean, a dot for each seed. Numbers: gain of self-pretraining over scratch "
-        "and over equal budget, bold where the 95 % interval leaves out zero."
+        "and over equal budget, bold where the 95 % interval leaves out zero and p < 0.05 after Holm's correction."
         f"{' Grey bar: the best linear model with the same labels.' if best else ''}{some}"
     )
     return _figure("headline", caption, lambda: _headline(most_telling(rows), best))

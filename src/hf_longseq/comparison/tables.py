@@ -21,7 +21,7 @@ from hf_longseq.comparison.arms import (
 )  # fmt: skip
 from hf_longseq.comparison.axes import FULL, WINDOW
 from hf_longseq.comparison.scores import KEY, Results, read_results
-from hf_longseq.comparison.statistics import arm_means, gains, partners
+from hf_longseq.comparison.statistics import LEVEL, arm_means, gains, partners
 from hf_longseq.metrics import PERCENT
 
 NONE, UNKNOWN = "–", "not recorded"
@@ -304,8 +304,10 @@ def score(row: pd.Series) -> str:
 
 
 def colour_of(gain: pd.Series | None) -> str:
-    """gain, loss, or "" within the noise."""
-    return "" if gain is None else "gain" if gain["low"] > 0 else "loss" if gain["high"] < 0 else ""
+    """gain, loss, or "" within the noise, by the interval and, for gains over equal budget, the correction."""
+    if gain is None or gain["p_holm"] >= 1 - LEVEL:
+        return ""
+    return "gain" if gain["low"] > 0 else "loss" if gain["high"] < 0 else ""
 
 
 def labels_text(labels: float, validation: float | None = None) -> str:
