@@ -35,6 +35,11 @@ def write_rows(path="rows.csv", labelled=200, unlabelled=1000, twins=0, group=Fa
     return str(path)
 
 
+def inputs_of(rows):
+    (name,) = {"input_ids", "input_values"} & set(rows.column_names)
+    return [np.asarray(row) for row in rows.with_format("numpy")[name]]
+
+
 def data_of(**data):
     return load_data(Recipe.load(None, {"data": data}).data)
 
@@ -106,6 +111,18 @@ def test_another_source_without_labels_joins_any_task():
     )
     texts = data_of(task="own-data", data=write_rows(unlabelled=0), unlabelled=write_rows("more.csv", 0, 30))
     assert len(texts.pretrain) == 177 + 30 and decode(texts.pretrain[177]["input_ids"])[:6] == "free 0"
+
+
+@pytest.mark.parametrize("modality", ["values", "tokens"])
+def test_held_out_numbers_are_found_again_where_text_holds_them(modality):
+    series = [f"{i % 7} {i // 7} 3 1" for i in range(40)]
+    for name, label in (("labelled.csv", lambda i: f",{i % 2}"), ("more.csv", lambda i: "")):
+        header = "signal,label" if name == "labelled.csv" else "signal"
+        Path(name).write_text("\n".join([header, *(f"{one}{label(i)}" for i, one in enumerate(series))]))
+    own = {"task": "own-data", "data": "labelled.csv", "modality": modality, "input_column": "signal"}
+    data = data_of(**own, unlabelled="more.csv")
+    held_out = {row.tobytes() for rows in (data.validation, data.test) for row in inputs_of(rows)}
+    assert held_out and not held_out & {row.tobytes() for row in inputs_of(data.pretrain)}
 
 
 def test_equal_inputs_are_found_whatever_their_length():

@@ -18,11 +18,13 @@ from transformers import (
     AutoImageProcessor,
     AutoTokenizer,
     BaseImageProcessor,
+    BatchEncoding,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
 )
 
-from hf_longseq.data.own_labels import LABEL_NAMES, read_labels
+from hf_longseq.data import byte_text
+from hf_longseq.data.own_labels import IGNORE, LABEL_NAMES, read_labels
 from hf_longseq.data.own_reader import (
     Reader,
     content_of,
@@ -68,14 +70,14 @@ class Encoder:
         return "ids" if self.processor is None else "series"
 
     def check(self, source: Source, column: str, reader: str = "the model") -> str:
-        """The modality of a column; it has to be one that the processor takes."""
+        """As what a column is read: its modality, which the processor has to take; numbers in text are "values"."""
         found = modality_of(source, column)
         if found not in FITS[self.kind]:
             raise HfLongSeqError(
                 f"{source.name} holds {found} in column {column!r}, but {reader} reads {self.kind}: give a source of "
                 "the same kind, or name another --input_column."
             )
-        return found
+        return "values" if found == "text" and self.kind != "text" else found
 
     def encode(self, raw: Any, where: str) -> tuple[str, np.ndarray]:
         """`input_ids` or `input_values`, and the array of one input."""
@@ -83,12 +85,7 @@ class Encoder:
         if is_absent(raw):
             raise HfLongSeqError(f"{where} is empty: remove the row.")
         if self.kind == "text" and isinstance(raw, str):
-            longest = cut_length(self.processor)
-            with explained(f"{where} does not fit the model's tokenizer", OverflowError, ValueError):
-                ids = self.processor(raw)["input_ids"]
-                if self._is_cut(len(ids), longest, where):
-                    ids = self.processor(raw, truncation=True, max_length=longest)["input_ids"]
-            return "input_ids", np.asarray(ids)
+            return "input_ids", np.asarray(self.tokens(raw, where)["input_ids"])
         if self.kind in ("text", "ids"):
             return "input_ids", Reader("tokens").read(raw, where)
         with explained(f"{where} does not fit the model", ValueError):
@@ -98,6 +95,15 @@ class Encoder:
             picture = open_image(raw, where, self.processor.num_channels == 3, None) if is_file else np.array(raw)
             ((name, encoded),) = self.processor(picture, return_tensors="np").items()
             return name, encoded[0]
+
+    def tokens(self, text: str, where: str, **options: Any) -> BatchEncoding:
+        """What the tokenizer makes of a text, cut where the model's inputs end."""
+        longest = cut_length(self.processor)
+        with explained(f"{where} does not fit the model's tokenizer", OverflowError, ValueError):
+            found = self.processor(text, **options)
+            if self._is_cut(len(found["input_ids"]), longest, where):
+                found = self.processor(text, truncation=True, max_length=longest, **options)
+        return found
 
     def _series(self, raw: Any, where: str) -> np.ndarray:
         rate = None
@@ -220,6 +226,13 @@ class LabelledInputs:
             source, column, inputs.names, reader, per_position, problem, outside, empty=empty, names=names
         )
         self.rows = np.flatnonzero(~self.labels.missing).tolist()
+        tokenizer = inputs.encoder.processor
+        self.by_token = per_position and inputs.reads_text and config.vocab_size != byte_text.VOCAB_SIZE
+        if self.by_token and not tokenizer.is_fast:
+            raise HfLongSeqError(
+                f"the model's tokenizer {type(tokenizer).__name__} does not say which characters a token stands for, "
+                "so labels of positions cannot be scored: save its fast form beside the weights."
+            )
         self.without = {"an input": int(empty.sum()), "a label": int((self.labels.missing & ~empty).sum())}
 
     def __len__(self) -> int:
@@ -230,8 +243,21 @@ class LabelledInputs:
         encoded = self.inputs[row]
         if not self.labels.per_position:
             return encoded | {"labels": self.labels.targets[row]}
+        if self.by_token:
+            return encoded | {"labels": self._of_tokens(row)}
         length = len(next(iter(encoded.values())))
         return encoded | {"labels": self.labels.lay_out(row, length, cut=self.inputs.encoder.has_cut)}
+
+    def _of_tokens(self, row: int) -> np.ndarray:
+        """Labels (L,) of tokens: each has that of its first character, and none if it stands for no character."""
+        text, encoder = text_of(self.inputs.raw(row)[0]), self.inputs.encoder
+        first_bytes = np.cumsum([0, *(len(letter.encode()) for letter in text)])
+        of_bytes = self.labels.lay_out(row, int(first_bytes[-1]) + 1, cut=False)
+        found = encoder.tokens(text, self.inputs.source.where(row), return_offsets_mapping=True)
+        starts, ends = np.array(found["offset_mapping"]).T
+        labels = of_bytes[first_bytes[starts]]
+        labels[starts == ends] = IGNORE
+        return labels
 
     def hashes(self) -> np.ndarray:
         """Hashes of the rows as data of a user's own have them, (N,) int64."""

@@ -55,7 +55,7 @@ def read_unlabelled(
             array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
             yield "unlabelled", {name: array, ROW_HASH: hash_of([content_of(raw, modality, where)])}
 
-    options = {"version": 4, "rows": opened.fingerprints, "column": column, "spec": repr(spec)}
+    options = {"version": 5, "rows": opened.fingerprints, "column": column, "spec": repr(spec)}
     features = Features({name: kind, ROW_HASH: Value("int64")})
     splits = load_converted("unlabelled", options, [], features, rows, cache_dir, ("unlabelled",))
     unlabelled = splits["unlabelled"].with_format("numpy")
