@@ -30,6 +30,7 @@ SOURCES = {
     "gene spans, 1,024": ("gene spans of Bradyrhizobium", "tokens", 1024),
     "gene spans, 4,096": ("gene spans of Bradyrhizobium", "tokens", 4096),
     "fly exons, 1,024": ("exons of a fruit fly", "tokens", 1024),
+    "fly exons, 4,096": ("exons of a fruit fly", "tokens", 4096),
     "tones": ("spoken tones", "values", 424),
     "voices": ("voices", "values", 500),
     "pathfinder-16": ("Pathfinder 16 x 16", "values", 256),

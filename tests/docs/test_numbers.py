@@ -266,6 +266,7 @@ COMPARED = {
     "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024.dlr", "gene-spans-1024-rate"],
     "gene spans, *Bradyrhizobium*, 4,096 bases": ["gene-spans-4096"],
     "exons of a fruit fly, 1,024 bases": ["fly-exons-1024"],
+    "exons of a fruit fly, 4,096 bases": ["fly-exons-4096"],
     "tones": ["tones-controls"],
     "voices": ["voices"],
     "digits, 14 × 14": ["smnist-s4", "smnist", "smnist-tied"],
