@@ -3,7 +3,6 @@
 """Opens what a user brings as data sets: files, folders, data sets on the Hub, and objects of Python."""
 
 import contextlib
-import glob
 import os
 import re
 import tempfile
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from datasets import (
     Audio,
@@ -31,14 +29,13 @@ from datasets import (
     load_from_disk,
 )
 from datasets.arrow_writer import ArrowWriter
-from datasets.utils import logging as datasets_logging
 
+from hf_longseq.data.own_tables import TABLE_FORMATS, read_tables
 from hf_longseq.data.parquet_source import HUB_FAILURES
 from hf_longseq.data.row_hashes import content_hash
 from hf_longseq.data.task_spec import MissingDataError, cache_directory
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 
-TABLE_FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 AUDIO_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff")
 MAX_NPZ_BYTES = 4 * 2**30
@@ -213,7 +210,8 @@ def rows_of(data: Any, num_rows: int | None = None, cache_dir: str | None = None
             data = map(data.__getitem__, range(len(data))) if random_access else data
         items = list(islice(data, num_rows))
         if items and isinstance(items[0], Mapping):
-            return Dataset.from_list(items)
+            names = dict.fromkeys(name for item in items for name in item)  # the first rows may lack a label
+            return Dataset.from_dict({name: [item.get(name) for item in items] for name in names})
         return Dataset.from_dict({"text" if items and isinstance(items[0], str) else "x": items})
 
 
@@ -221,16 +219,33 @@ def _on_disk(stream: IterableDataset, num_rows: int | None, cache_dir: str | Non
     """The rows of a stream as a file that is named after its content; some rows at a time are in memory."""
     folder = Path(cache_dir or cache_directory()) / "own-data" / "streams"
     folder.mkdir(parents=True, exist_ok=True)
+    for name, kind in (stream.features or {}).items():
+        if isinstance(kind, Image | Audio):  # kept as the files they are
+            stream = stream.cast_column(name, type(kind)(decode=False))
     with tempfile.TemporaryDirectory(dir=folder) as place:
         fresh = Path(place, "rows.arrow")
         with ArrowWriter(features=stream.features, path=str(fresh)) as writer:
-            for row in islice(stream, num_rows):
+            for row in _same_names(islice(stream, num_rows)):
                 writer.write(row)
             writer.finalize()
         kept = folder / f"{content_hash(Dataset.from_file(str(fresh)))}.arrow"
         if not kept.is_file():
             fresh.rename(kept)
     return Dataset.from_file(str(kept))
+
+
+def _same_names(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows with the names of the first one, None where a row lacks one: the writer drops every other name."""
+    names: dict[str, None] = {}
+    for number, row in enumerate(rows, 1):
+        names = names or dict.fromkeys(row)
+        for name in row:
+            if name not in names:
+                raise HfLongSeqError(
+                    f"The stream, row {number}, has {name!r}, which its first row lacks (it has {', '.join(names)}): "
+                    "give every row the same names, with None for what is missing."
+                )
+        yield {name: row.get(name) for name in names}
 
 
 def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
@@ -248,49 +263,8 @@ def _open_path(path: Path, data: str, cache_dir: str | None) -> Source:
         raise HfLongSeqError(f"{data} ends in {path.suffix!r}: give {', '.join(known)}, a folder or a Hub id.")
     if suffix == ".npy":
         return _open_npy(path, cache_dir)
-    rows = _read_npz(path) if suffix == ".npz" else _read_tables([path], cache_dir)
+    rows = _read_npz(path) if suffix == ".npz" else read_tables({"all": [path]}, _arrow(cache_dir))["all"]
     return Source({"all": rows}, {"all": path.name})
-
-
-def _read_tables(files: list[Path], cache_dir: str | None) -> Dataset:
-    suffix, options = files[0].suffix.lower(), dict[str, Any]()
-    kind, separator = TABLE_FORMATS[suffix], "\t" if suffix == ".tsv" else ","
-    if kind == "csv":  # an empty cell is empty; the class "None" and the text "NA" are not
-        options = {"keep_default_na": False, "na_values": ["", "nan", "NaN"], "sep": separator}
-    named = ", ".join(file.name for file in files) if len(files) > 1 else str(files[0])
-    if len({file.suffix.lower() for file in files}) > 1:
-        raise HfLongSeqError(f"{named} are tables of several formats: save them as one.")
-    verbosity = datasets_logging.get_verbosity()
-    datasets_logging.set_verbosity(datasets_logging.CRITICAL)  # it logs what the error below says
-    names = [glob.escape(str(file)) for file in files]
-    try:
-        rows = load_dataset(kind, data_files=names, split="train", cache_dir=_arrow(cache_dir), **options)
-    except Exception as error:  # the readers of datasets raise their own types for what they cannot parse
-        reason = " ".join(str(error.__cause__ or error).split()).rstrip(".")
-        raise HfLongSeqError(
-            f"{named} could not be read as {kind} ({reason}): repair that row, or save it with rows, as UTF-8."
-        ) from error
-    finally:
-        datasets_logging.set_verbosity(verbosity)
-    if kind == "csv":
-        with contextlib.suppress(UnicodeDecodeError):  # datasets unpacks a compressed file under any name
-            _check_header(files[0], rows.column_names, separator)
-    return rows
-
-
-def _check_header(file: Path, names: list[str], separator: str) -> None:
-    """Raise for a header that pandas reads in its own way."""
-    named = [name for name in names if not name.startswith("__index_level_")]
-    for mark in ",;\t|":
-        if len(named) == 1 and mark != separator and mark in named[0]:
-            raise HfLongSeqError(
-                f"{file} separates its columns by {mark!r}: save it with commas as .csv, or with tabs as .tsv."
-            )
-    if named != names:
-        raise HfLongSeqError(f"{file} has rows of more cells than its header: give every column a name.")
-    header = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
-    for name in header[header.duplicated()].dropna():
-        raise HfLongSeqError(f"{file} has two columns {name!r}: rename one of them.")
 
 
 def _read_npz(path: Path) -> Dataset:
@@ -343,15 +317,16 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
     tables = sorted(file for file in folder.iterdir() if file.suffix.lower() in TABLE_FORMATS)
     if tables and not (files and described):
         grouped = _by_split(tables, lambda file: re.split("[-_]", file.stem)[0])
-        splits = {split: _read_tables(files, cache_dir) for split, files in grouped.items()}
-        return Source(splits, {split: files[0].name for split, files in grouped.items()})
+        return Source(
+            read_tables(grouped, _arrow(cache_dir)), {split: files[0].name for split, files in grouped.items()}
+        )
     if not files:
         raise HfLongSeqError(f"{folder} holds no table, picture or sound: check the path.")
+    if described:
+        splits = _read_described(folder, described, cache_dir)
+        return Source(splits, dict.fromkeys(splits, folder.name))
     splits = {}
-    for split, some in _by_split(described or files, lambda file: file.relative_to(folder).parts[0]).items():
-        if described:
-            splits[split] = concatenate_datasets([_read_described(file, cache_dir) for file in some])
-            continue
+    for split, some in _by_split(files, lambda file: file.relative_to(folder).parts[0]).items():
         columns = {"file": [str(file) for file in some]}
         top = [file for file in some if len(file.relative_to(folder).parts) == (1 if split == "all" else 2)]
         if top and len(top) < len(some):
@@ -362,16 +337,36 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
     return Source(splits, dict.fromkeys(splits, folder.name))
 
 
-def _read_described(file: Path, cache_dir: str | None) -> Dataset:
-    """Pictures or sounds as the table beside them lists them, by the column `file_name`."""
-    rows = _read_tables([file], cache_dir)
+def _read_described(folder: Path, described: list[Path], cache_dir: str | None) -> dict[str, Dataset]:
+    """Pictures or sounds by split, as the tables beside them list them."""
+    tables = read_tables({file: [file] for file in described}, _arrow(cache_dir))
+    grouped = _by_split(described, lambda file: file.relative_to(folder).parts[0])
+    splits = {
+        split: concatenate_datasets([_with_files(tables[file], file) for file in some])
+        for split, some in grouped.items()
+    }
+    if "all" not in splits:
+        return splits
+    rows, top = splits["all"], os.path.normpath(folder)
+    files = [Path(file) for file in rows["file"]]  # one table may list the files of all splits
+    grouped = _by_split(files, lambda file: file.relative_to(top).parts[0])
+    split_of = {file: split for split, some in grouped.items() for file in some}
+    return {split: rows.select([i for i, file in enumerate(files) if split_of[file] == split]) for split in grouped}
+
+
+def _with_files(rows: Dataset, table: Path) -> Dataset:
+    """The rows of a table with the paths of the files that its column `file_name` names."""
     if "file_name" not in rows.column_names:
         known = ", ".join(rows.column_names)
-        raise HfLongSeqError(f"{file} has columns {known}: call the one that names the files file_name.")
-    files = [name and os.path.normpath(file.parent / str(name)) for name in rows["file_name"]]
-    for path in filter(None, files):  # the table may be a stranger's
-        if not Path(path).is_relative_to(os.path.normpath(file.parent)):
-            raise HfLongSeqError(f"{file} names {path}, outside of its folder: move the file into {file.parent}.")
+        raise HfLongSeqError(f"{table} has columns {known}: call the one that names the files file_name.")
+    files = []
+    for number, name in enumerate(rows["file_name"], 1):
+        if not name:
+            raise HfLongSeqError(f"{table}, row {number}, names no file: remove the row.")
+        files.append(path := os.path.normpath(table.parent / str(name)))
+        # the table may be a stranger's
+        if not Path(path).is_relative_to(os.path.normpath(table.parent)):
+            raise HfLongSeqError(f"{table} names {path}, outside of its folder: move the file into {table.parent}.")
     return rows.remove_columns("file_name").add_column("file", files)
 
 
