@@ -4,9 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_longseq import DataCollatorWithLongPadding, load_task
+from hf_longseq.data.own_labels import read_labels
+from hf_longseq.data.own_reader import Reader
+from hf_longseq.data.own_sources import open_source
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.metrics.spans import Tags, spans_of
 
 PER_POSITION = ["O"] * 3 + ["gene"] * 4 + ["O"] * 2
 
@@ -79,6 +84,52 @@ def test_a_span_that_begins_with_a_wide_letter_goes_on_in_its_bytes(tmp_path):
     assert splits["train"][0]["labels"].tolist() == [begin, inside, inside, inside, out, -100]
 
 
+def test_spans_of_tags_are_those_of_characters_whatever_bytes_these_take(tmp_path):
+    cell = ["S-x", "O", "B-x", "I-x", "E-x"]
+    for letters in ("abcd", "äécd", "ab→é", "😀😀😀😀"):
+        splits, spec = load(tmp_path, [cell], [letters + chr(97 + row) for row in range(20)], column="tags")
+        first, _, *within = (len(letter.encode()) for letter in letters)
+        spans = spans_of(splits["train"][0]["labels"][:-1], Tags.of(spec.labels))
+        start = len(letters[:2].encode())
+        assert spans.tolist() == [[0, first, 0], [start, start + sum(within) + 1, 0]]
+
+
+WORDS = ["John", "Smith", "met", "Bob", "I"]
+TAGS = {
+    "with ends": (["B-x", "E-x", "O", "S-x", "S-x"], ["O", "B-x", "E-x", "I-x"]),
+    "with beginnings": (["B-x", "I-x", "O", "B-x", "B-x"], ["O", "B-x", "I-x"]),
+    "with beginnings between neighbours": (["I-x", "I-x", "O", "I-x", "B-x"], ["O", "B-x", "I-x"]),
+}
+
+
+@pytest.mark.parametrize("tags, names", TAGS.values(), ids=TAGS)
+def test_a_span_of_words_is_a_span_of_their_letters(tmp_path, tags, names):
+    rows = [[*WORDS, f"{row}"] for row in range(20)]
+    splits, spec = load(tmp_path, [[*tags, "O"]], rows, column="ner_tags")
+    spans = spans_of(splits["train"][0]["labels"][:-1], Tags.of(spec.labels))
+    assert spec.labels == tuple(names) and spans.tolist() == [[0, 10, 0], [15, 18, 0], [19, 20, 0]]
+
+
+def test_spans_of_one_word_go_on_over_its_letters_with_a_class_of_their_own(tmp_path):
+    """In data that hold no longer span, and in data that name their classes."""
+    rows = {"tokens": [["Bob", f"{row}"] for row in range(20)], "ner_tags": [["B-x", "O"]] * 20}
+    named = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["B-x", "O"]))})
+    for data, names in (
+        (Dataset.from_dict(rows), "O B-x I-x"),
+        (Dataset.from_dict(rows, features=named), "B-x O I-x"),
+    ):
+        splits, spec = load_task("own-data", data=data, cache_dir=str(tmp_path))
+        assert " ".join(spec.labels) == names
+        assert [spec.labels[label] for label in splits["train"][0]["labels"][:5]] == ["B-x", "I-x", "I-x", "O", "O"]
+
+
+@pytest.mark.parametrize("names, expected", [("O B-x I-x", [1, 2, 2, 0, 0]), ("O B-x", [1, 1, 1, 0, 0])])
+def test_words_of_a_new_file_have_the_classes_of_the_model(names, expected):
+    source = open_source([{"tokens": ["Bob", "met"], "tags": ["B-x", "O"]}, {"tokens": ["Eve"], "tags": ["B-x"]}])
+    labels = read_labels(source, "tags", ["tokens"], Reader("text"), names=names.split())
+    assert labels.lay_out(0, 8, cut=False).tolist()[:5] == expected
+
+
 def test_the_class_outside_of_spans_may_have_another_name(tmp_path):
     _, spec = load(tmp_path, [["rest"] * 5 + ["step"] * 4], outside_label="rest")
     assert spec.labels == ("O", "step")
@@ -92,6 +143,8 @@ def test_numbers_and_several_labels_for_every_position(tmp_path):
     splits, spec = load(tmp_path, [[[1, 0], [0, 1], *[[0, 0]] * 7]])
     assert (spec.problem_type, spec.labels, spec.metric) == ("multi_label_classification", ("0", "1"), "f1")
     assert splits["train"][0]["labels"].tolist()[:2] == [[1, 0], [0, 1]]
+    splits, _ = load(tmp_path, [[None, [0, 1], *[[0, 0]] * 7]])
+    assert splits["train"][0]["labels"].tolist()[:2] == [[-100, -100], [0, 1]]
 
 
 def test_long_inputs_and_their_labels_are_cut_together(tmp_path):

@@ -1,12 +1,14 @@
 """One door for data: every object that Python users have gives the rows that a file gives."""
 
 import itertools
+import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDataset, List, Sequence, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDataset, List, Value
 
 from hf_longseq import Recipe, compare, evaluate, finetune, predict, pretrain
 from hf_longseq.data.byte_text import decode
@@ -81,6 +83,26 @@ def test_series_in_any_object_are_those_of_a_file(data):
         assert np.array_equal(np.stack(splits[name]["input_values"][:]), np.stack(rows["input_values"][:]))
 
 
+@pytest.mark.parametrize("start", [0, 1e9, 1.7e9, -1e12])
+def test_series_far_from_zero_are_standardised_like_those_around_it(start):
+    splits, spec = load((start + SERIES, CLASSES))
+    apart = (start + SERIES)[splits["train"]["source_row"][:]] - start
+    mean, std = map(np.array, spec.normalization)
+    assert np.allclose(mean - start, apart.mean((0, 1)), atol=1e-3) and np.allclose(std, apart.std((0, 1)), rtol=1e-5)
+    assert np.allclose(np.stack(splits["train"]["input_values"][:]).std((0, 1)), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0, 0.1, 1013.27, 1e9 / 3])
+def test_a_channel_that_is_constant_in_train_is_left_as_it_is(value):
+    series = [np.stack([np.full(50 + row % 7, value), np.arange(50.0 + row % 7) + row], axis=1) for row in range(60)]
+    splits, spec = load({"x": series, "y": CLASSES, "group": np.arange(60)}, group_column="group")
+    assert spec.normalization[0][0] == value and spec.normalization[1][0] == 1
+    held_out = splits["test"][0]["source_row"]
+    series[held_out][:, 0] += 0.5
+    splits, _ = load({"x": series, "y": CLASSES, "group": np.arange(60)}, group_column="group")
+    assert np.allclose(splits["test"][0]["input_values"][:, 0], 0.5) and splits["test"][0]["source_row"] == held_out
+
+
 def test_inputs_without_labels_are_for_pretraining():
     for data in ([row["text"] for row in ROWS], SERIES, list(SERIES), {"text": [row["text"] for row in ROWS]}):
         splits, spec = load(data)
@@ -116,6 +138,12 @@ def test_labels_may_be_numbers_to_predict_or_missing():
     assert spec.labels == ("ham", "spam")
 
 
+def test_exact_decimals_of_a_database_are_numbers_like_any_other():
+    for step, labels in ((3, ()), (1, tuple("01234567"))):
+        rows = [{"text": row["text"], "label": Decimal(f"{i % 8 / step:.1f}")} for i, row in enumerate(ROWS)]
+        assert load(rows)[1].labels == labels
+
+
 @pytest.mark.parametrize(
     "cells, names",
     [
@@ -134,10 +162,36 @@ def test_several_labels_a_row(cells, names):
         assert row["labels"].tolist() == (cell if are_flags else [name in map(str, cell) for name in names])
 
 
+def test_several_labels_in_a_csv_file_are_lists_as_text():
+    cells = [["a"], ["a", "b"], []]
+    rows = [{"text": row["text"], "label": json.dumps(cells[i % 3])} for i, row in enumerate(ROWS)]
+    pd.DataFrame(rows).to_csv("rows.csv", index=False)
+    splits, spec = load("rows.csv", problem_type="multi_label_classification")
+    assert spec.labels == ("a", "b") and not spec.per_position
+    for row in splits["train"]:
+        assert row["labels"].tolist() == [name in cells[row["source_row"] % 3] for name in spec.labels]
+
+
+def named_classes(cells):
+    features = Features({"text": Value("string"), "labels": List(ClassLabel(names=["joy", "anger", "fear"]))})
+    rows = {"text": [row["text"] for row in ROWS], "labels": [cells[i % len(cells)] for i in range(60)]}
+    return Dataset.from_dict(rows, features=features)
+
+
+def test_class_minus_one_alone_in_a_list_of_named_classes_is_no_label():
+    splits, spec = load(named_classes([[0], [-1], [0, 1], [2]]))
+    assert spec.labels == ("joy", "anger", "fear")
+    assert set(splits["unlabelled"]["source_row"][:] % 4) == {1} and len(splits["unlabelled"]) == 15
+    assert splits["train"]["labels"][:].sum(0)[2] == sum(splits["train"]["source_row"][:] % 4 == 3)
+
+
+def test_class_minus_one_beside_named_classes_is_refused():
+    with pytest.raises(HfLongSeqError, match=r"row 2, has labels \[0, -1\], and named classes are numbered from 0"):
+        load(named_classes([[0], [0, -1], [2, 1]]))
+
+
 def test_several_named_classes_keep_their_order():
-    features = Features({"text": Value("string"), "labels": Sequence(ClassLabel(names=["joy", "anger", "fear"]))})
-    rows = {"text": [row["text"] for row in ROWS], "labels": [[i % 3, 1] if i % 3 != 1 else [1] for i in range(60)]}
-    splits, spec = load(Dataset.from_dict(rows, features=features))
+    splits, spec = load(named_classes([[0, 1], [1], [2, 1]]))
     assert spec.labels == ("joy", "anger", "fear") and splits["train"]["labels"][:].sum(0)[1] == len(splits["train"])
 
 

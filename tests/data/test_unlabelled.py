@@ -94,6 +94,20 @@ def test_a_group_never_crosses_splits_through_its_unlabelled_rows():
     assert of["unlabelled"] and not of["unlabelled"] & (of["validation"] | of["test"])
 
 
+def test_rows_that_choose_a_checkpoint_are_of_other_groups_than_those_that_train():
+    data = data_of(task="own-data", data=write_rows(group=True), group_column="subject", validation="labels")
+    choosing, trained = set(data.validation["group"]), set(data.labelled["group"])
+    assert choosing and trained and not choosing & trained
+    assert 0.1 < len(data.validation) / (len(data.validation) + len(data.labelled)) < 0.4
+
+
+def test_one_group_cannot_train_and_choose():
+    lines = ["text,label,subject", *(f"note {i},{i % 2},s{i // 10}" for i in range(30))]  # a subject a split
+    Path("rows.csv").write_text("\n".join(lines))
+    with pytest.raises(HfLongSeqError, match="rows of one group cannot train and choose as well"):
+        data_of(task="own-data", data="rows.csv", group_column="subject", validation="labels")
+
+
 def test_data_without_a_label_column_pretrain_and_say_what_fine_tuning_lacks(capsys):
     np.save("waves.npy", np.random.default_rng(0).normal(size=(60, 40)).astype(np.float32))
     assert main("pretrain --data waves.npy --tiny --output_dir pretrained".split()) == 0

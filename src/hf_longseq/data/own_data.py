@@ -42,7 +42,7 @@ from hf_longseq.data.cache import SPLITS, Row, load_converted, sequence_feature
 from hf_longseq.data.own_labels import LABEL_NAMES, Labels, read_labels
 from hf_longseq.data.own_reader import MODALITIES, MOST_TOKEN_IDS, Reader, content_of, is_absent, modality_of
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, open_source
-from hf_longseq.data.row_hashes import INPUTS, ROW_HASH, hash_of, row_hashes
+from hf_longseq.data.row_hashes import GROUP, INPUTS, ROW_HASH, hash_of, row_hashes
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 
@@ -156,6 +156,10 @@ def load(
     splits = load_converted("own-data", options, [], Features(kept), finished, cache_dir, given)
     if labels.problem is None:
         splits = splits.remove_columns("labels")
+    if groups is not None:
+        of_rows = np.array([hash_of([str(group).encode()]) for group in groups])
+        for name, rows in splits.items():
+            splits[name] = rows.add_column(GROUP, of_rows[rows["source_row"][:]])
     note = _report(source, labels, split_of, duplicates, group_column, keep_duplicates)
     logger.info("%s: %s", data if isinstance(data, str) else source.name, note)
     spec = TaskSpec(
@@ -211,7 +215,7 @@ def _encode(source: Source, inputs: list[str], reader: Reader, cache_dir: str | 
     cells = (cell for column in columns for cell in column) if reader.modality in ("image", "audio") else ()
     names = (cell if isinstance(cell, str) else (cell or {}).get("path") for cell in cells)
     files = [Path(name) for name in names if name and os.path.isfile(name)]
-    options = {"version": 7, "rows": source.fingerprints, "reader": repr(reader), "inputs": inputs}
+    options = {"version": 8, "rows": source.fingerprints, "reader": repr(reader), "inputs": inputs}
     return load_converted("own-data", options, files, features, encoded, cache_dir, ("rows",))["rows"]
 
 
@@ -222,15 +226,17 @@ def _where(where: str, name: str, value: Any) -> str:
 
 
 def _measures(arrays: list[np.ndarray], modality: str) -> list[float]:
-    """Longest length, then the highest id, or the number of steps with sums and squares of every channel."""
+    """Longest length, then the highest id, or the number of steps with the mean and the sum of squared deviations from
+    it of every channel."""
     longest = float(max(map(len, arrays)))
     if modality == "tokens":
         return [longest, float(max(array.max() for array in arrays))]
     if modality not in ("values", "audio"):
         return [longest]
-    sums = sum(array.sum(0, dtype=np.float64) for array in arrays)
-    squares = sum(np.square(array, dtype=np.float64).sum(0) for array in arrays)
-    return [longest, sum(map(len, arrays)), *sums, *squares]
+    steps = np.concatenate(arrays).astype(np.float64, copy=False)
+    apart = steps - steps[0]  # 0 where a channel is constant, which its mean over many steps only nearly is
+    offset = apart.mean(0)
+    return [longest, len(steps), *(steps[0] + offset), *np.square(apart - offset).sum(0)]
 
 
 def _form(encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: int | None) -> dict[str, Any]:
@@ -245,12 +251,24 @@ def _form(encoded: Dataset, reader: Reader, in_train: np.ndarray, vocab_size: in
     form |= {"modality": "values", "num_channels": reader.channels}
     if reader.modality == "image":
         return form | {"value_range": (-1.0, 1.0), "image_shape": reader.shape[:2]}
-    count, sums = measures[in_train, 1].sum(), measures[in_train, 2:].sum(0)
-    mean, squares = np.split(sums / count, 2)
-    variance = squares - mean**2
-    # a constant channel says nothing, and is left as it is
-    std = np.where(variance > 0, np.sqrt(np.maximum(variance, 0)), 1.0)
+    mean, std = _mean_and_deviation(measures[in_train, 1:])
     return form | {"normalization": (tuple(mean.tolist()), tuple(std.tolist())), "sampling_rate": reader.rate}
+
+
+def _mean_and_deviation(measures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of every channel, from steps, means and sums of squared deviations of rows, (rows, 1 + 2 C).
+
+    The deviations of rows are added to those of their means (Chan et al., 1983): a difference of large squares would
+    lose the deviation of values that are far from 0, such as times.
+    """
+    means, squares = np.split(measures[:, 1:], 2, axis=1)
+    share = measures[:, :1] / measures[:, 0].sum()
+    apart = means - means[0]
+    offset = (share * apart).sum(0)
+    mean = means[0] + offset
+    std = np.sqrt(squares.sum(0) / measures[:, 0].sum() + (share * np.square(apart - offset)).sum(0))
+    # a constant channel, up to the rounding of its values, says nothing, and is left as it is
+    return mean, np.where(std > 1e-14 * np.abs(mean), std, 1.0)
 
 
 def _finish(

@@ -11,8 +11,9 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ COLUMNS = ("spans", "tags", "ner_tags", "label_sequence")
 LABEL_NAMES = ("label", "labels", "y", "Y", "target", "class", *COLUMNS)
 IGNORE = -100
 OUTSIDE = "O"
+PREFIXES = ("B-", "I-", "E-", "S-")  # of tags, as in `metrics/spans.py`
 REST = -1  # in the place of a count: as far as the input goes
+UNKNOWN = -1  # in the place of the number of a named class
 RUN = re.compile(r"(\S+)\*(\d+)")
 
 
@@ -112,11 +115,11 @@ class Labels:
         if len(laid) != len(text):
             raise HfLongSeqError(f"{where} has {len(laid)} labels for {len(text)} characters: give one for each.")
         spread = np.repeat(laid, sizes, axis=0)
-        later = np.ones(len(spread), bool)
-        later[np.cumsum(sizes) - sizes] = False
-        for begin, name in enumerate(self.names):
-            if name[:2] == "B-" and f"I-{name[2:]}" in self.names:  # which goes on with the other class
-                spread[later & (spread == begin)] = self.names.index(f"I-{name[2:]}")
+        starts, tags = np.cumsum(sizes) - sizes, self.names if self.problem == SINGLE else ()
+        for size in np.unique(sizes[sizes > 1]).tolist():
+            for index, name in enumerate(tags):
+                of_bytes = [self.names.index(part) for part in _over_parts(name, size, self.names)]
+                spread[starts[(laid == index) & (sizes == size)][:, None] + np.arange(size)] = of_bytes
         return spread
 
 
@@ -145,6 +148,8 @@ def read_labels(
     if column is None:
         return Labels(source, None, (), none.astype(bool), none)
     cells, class_names = source.labels(column), source.classes(column)
+    if class_names:  # a list of the number -1 alone is as unknown as that number
+        cells = [None if isinstance(cell, list) and cell and {*cell} == {UNKNOWN} else cell for cell in cells]
     missing = np.array([is_absent(cell) for cell in cells], bool)
     if empty is None:
         for row in np.flatnonzero(missing & np.isin(source.split_of, ("validation", "test"))).tolist():
@@ -162,7 +167,8 @@ def read_labels(
     found = {row: cells[row] for row in labelled}
     raw, first = source.column(inputs[0]), labelled[0]
     if per_position is None:
-        per_position = _are_of_positions(column, cells[first], raw[first], source.where(first), reader)
+        cell = _unpacked(cells[first], source.where(first)) if problem == MULTI else cells[first]
+        per_position = _are_of_positions(column, cell, raw[first], source.where(first), reader)
     if not per_position:
         problem, known, targets = _of_rows(source, found, problem, class_names, names)
         every = np.zeros((len(source), *targets.shape[1:]), targets.dtype)
@@ -172,7 +178,7 @@ def read_labels(
         raise HfLongSeqError("Labels for every position are of one input: leave out --second_input_column.")
     texts = raw if reader.modality == "text" else None
     if texts is not None and words_in(texts[first]):
-        found = _over_words(source, texts, found, class_names)
+        found = _over_words(source, texts, found, class_names, outside, names)
     split = {row: _runs(cell, source.where(row), texts and text_of(texts[row])) for row, cell in found.items()}
     problem, known, runs = _of_positions(source, split, problem, class_names, outside, names)
     return Labels(source, problem, known, missing, none, runs, texts)
@@ -199,6 +205,8 @@ def _of_rows(
     source: Source, found: dict[int, Any], problem: str | None, class_names: list[str] | None, names: list[str] | None
 ) -> tuple[str, tuple[str, ...], np.ndarray]:
     """Problem, names of the classes (none for numbers), and targets of the labelled rows."""
+    if problem == MULTI:  # a csv file holds lists as text
+        found = {row: _unpacked(cell, source.where(row)) for row, cell in found.items()}
     lists = {row: cell if isinstance(cell, list) else [cell] for row, cell in found.items()}
     several = next((row for row, cell in lists.items() if len(cell) != 1), None)
     if several is not None and problem not in (None, MULTI):
@@ -226,7 +234,8 @@ def _of_rows(
 
 
 def _whole(label: Any) -> Any:
-    """Numbers of classes beside empty cells are read as decimal numbers."""
+    """Numbers of classes beside empty cells are read as decimal numbers, and those of databases as exact decimals."""
+    label = float(label) if isinstance(label, Decimal) else label
     return int(label) if isinstance(label, float) and label.is_integer() and abs(label) < 2**53 else label
 
 
@@ -264,6 +273,11 @@ def _classes_of_rows(
     place = {name: index for index, name in enumerate(names)}
     ids = []
     for row, cell in found.items():
+        if class_names and any(label not in range(len(class_names)) for label in cell):
+            raise HfLongSeqError(
+                f"{source.where(row)} has labels {cell}, and named classes are numbered from 0 to "
+                f"{len(class_names) - 1}: correct them, or empty the cell."
+            )
         called = [class_names[label] if class_names else str(label) for label in cell]
         for name in called:
             if name not in place:
@@ -314,9 +328,10 @@ def _of_positions(
                     raise _unknown_class(str(label), source.where(row), known)
             read[row] = [ids[label] for label in labels]
     else:
+        first = next((label for labels, _ in found.values() for label in labels if label is not None), 0.0)
+        absent, width = np.full(np.shape(first), np.nan).tolist(), np.size(first)
         for row, (labels, _) in found.items():
-            read[row] = _numbers_of_positions(labels, source.where(row))
-            width = next(iter(read.values())).shape[1]
+            read[row] = _numbers_of_positions(labels, absent, source.where(row))
             if read[row].shape[1] != width:
                 raise HfLongSeqError(
                     f"{source.where(row)} has {read[row].shape[1]} numbers per position, earlier rows {width}: make "
@@ -327,14 +342,25 @@ def _of_positions(
 
 
 def _over_words(
-    source: Source, words: Column, tags: dict[int, Any], class_names: list[str] | None
+    source: Source,
+    words: Column,
+    tags: dict[int, Any],
+    class_names: list[str] | None,
+    outside: str | None,
+    names: list[str] | None,
 ) -> dict[int, list[str | None]]:
     """A label for every character of words that are joined by blanks, from a tag per word, by row.
 
-    A blank within a span ("I-person" follows) belongs to it; any other is outside, or not scored where no class is.
+    A blank within a span ("I-person" or "E-person" follows) belongs to it; any other is outside, or not scored where
+    no class is.
     """
     named = {row: [_named(tag, class_names, source.where(row)) for tag in cell] for row, cell in tags.items()}
-    known = set(class_names or ()) | {tag for cell in named.values() for tag in cell}
+    tagged = {tag for cell in named.values() for tag in cell if tag is not None}
+    known = set(names or tagged.union(class_names or ()))
+    blank = next((name for name in (outside, OUTSIDE) if name in known), None)
+    kinds = known - {outside, OUTSIDE}
+    if not names and all(name.startswith(PREFIXES) for name in kinds):  # the classes of a model are settled
+        known |= {prefix + name[2:] for name in kinds for prefix in ("B-", "I-")}
     spread: dict[int, list[str | None]] = {}
     for row, cell in named.items():
         joined = words[row]
@@ -342,20 +368,36 @@ def _over_words(
             raise HfLongSeqError(
                 f"{source.where(row)} has {len(cell)} tags for {len(joined)} words: give one for each."
             )
-        spread[row] = []
+        spread[row], before = [], None
         for number, (word, tag) in enumerate(zip(joined, cell, strict=True)):
-            inside = f"I-{tag[2:]}" if tag and tag[:2] == "B-" and f"I-{tag[2:]}" in known else tag
             if number:
-                within = tag is not None and tag[:2] == "I-"
-                spread[row].append(tag if within else OUTSIDE if OUTSIDE in known else None)
-            spread[row] += [tag, *[inside] * (len(word) - 1)] if word else []
+                inside = f"I-{tag[2:]}" if tag and tag[:2] in ("I-", "E-") else ""
+                goes_on = inside in known and before in (inside, f"B-{inside[2:]}")
+                spread[row].append(inside if goes_on else blank)
+            spread[row] += _over_parts(tag, len(word), known)
+            before = tag
     return spread
+
+
+def _over_parts(tag: str | None, count: int, known: Container[str]) -> list[str | None]:
+    """A tag for each of the parts of what has one tag: the first alone begins a span, the last alone ends it.
+
+    Spans of one ("S-person") have a beginning, too. Where no class of `known` goes on with a span, all have the tag.
+    """
+    if tag is None or tag[:2] not in ("B-", "E-", "S-"):
+        return [tag] * count
+    begin, inside = f"B-{tag[2:]}", f"I-{tag[2:]}"
+    if inside not in known or (tag[:2] == "S-" and begin not in known):
+        return [tag] * count
+    others: list[str | None] = [inside] * (count - 1)
+    return ([*others, tag] if tag[:2] == "E-" else [begin, *others])[:count]
 
 
 def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
     """Labels and lengths of the runs in a cell."""
+    cell = _unpacked(cell, where)
     if isinstance(cell, str):
-        cell = _parts(cell, where, text)
+        cell = _parts(cell, text)
     elif not isinstance(cell, list):
         raise HfLongSeqError(f"{where} has the label {cell}: give one label for every position, runs, or spans.")
     if all(isinstance(part, dict) for part in cell):  # an empty list has no span at all
@@ -365,11 +407,16 @@ def _runs(cell: Any, where: str, text: str | None) -> tuple[list, list[int]]:
     return cell, [1] * len(cell)
 
 
-def _parts(cell: str, where: str, text: str | None) -> list:
+def _unpacked(cell: Any, where: str) -> Any:
+    """A list that is JSON text as a list; any other cell as it is."""
+    if not isinstance(cell, str) or not cell.lstrip().startswith("["):
+        return cell
+    with explained(f"{where} has labels that are not JSON", json.JSONDecodeError, remedy="repair them"):
+        return json.loads(cell)
+
+
+def _parts(cell: str, text: str | None) -> list:
     """A cell that is text as the list it stands for."""
-    if cell.lstrip().startswith("["):
-        with explained(f"{where} has labels that are not JSON", json.JSONDecodeError, remedy="repair them"):
-            return json.loads(cell)
     runs = [RUN.fullmatch(part) for part in cell.split()]
     if runs and all(runs):
         return [[run[1], int(run[2])] for run in runs if run]
@@ -405,12 +452,12 @@ def _positions(value: Any, where: str) -> int:
     raise HfLongSeqError(f"{where} has {value!r} for a number of positions: give whole numbers, counted from 0.")
 
 
-def _numbers_of_positions(labels: list, where: str) -> np.ndarray:
-    """Numbers (runs, targets) float32; what is missing is not scored."""
+def _numbers_of_positions(labels: list, absent: Any, where: str) -> np.ndarray:
+    """Numbers (runs, targets) float32; what is missing is not scored, and a missing label has the numbers `absent`."""
     with explained(
         f"{where} has a label that is not a number", TypeError, ValueError, remedy="leave out problem_type"
     ):
-        numbers = np.array([np.nan if label is None else label for label in labels], np.float32)
+        numbers = np.array([absent if label is None else label for label in labels], np.float32)
     numbers = numbers.reshape(len(labels), -1)
     # a true -100 would be taken for a label that is not scored
     numbers[numbers == IGNORE] = np.nextafter(np.float32(IGNORE), np.float32(0))
@@ -423,7 +470,7 @@ def _named(label: Any, class_names: list[str] | None, where: str) -> str | None:
         return label
     with explained(f"{where} has labels that are not classes", TypeError, ValueError):
         number = float(label)
-    if math.isnan(number) or number == IGNORE:
+    if math.isnan(number) or number == IGNORE or (class_names and number == UNKNOWN):
         return None
     if number % 1:
         raise HfLongSeqError(f"{where} has label {label}, which is not a class: set problem_type='regression'.")
@@ -446,6 +493,7 @@ def _class_names(found: dict[int, list], class_names: list[str] | None, outside:
             f"Every position has label {''.join(names)}: a classification needs at least two classes."
         )
     if class_names is not None and outside is None:
-        return tuple(class_names)
+        spread = {name for name in names - {*class_names} if name[:2] in ("B-", "I-")}  # of words over their letters
+        return (*class_names, *sorted(spread))
     numbers = all(name.lstrip("-").isdecimal() for name in names)
     return tuple(sorted(names, key=lambda name: (name != OUTSIDE, int(name) if numbers else 0, name)))

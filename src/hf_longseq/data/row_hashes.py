@@ -23,6 +23,8 @@ INPUTS = ("input_ids", "input_values", "input_ids_2", "input_values_2")
 # Rows that are hashed at a time for the hash of a split.
 BATCH = 256
 ROW_HASH = "row_hash"
+# The hash of a row's group, where own data have a `group_column`.
+GROUP = "group"
 FILE = "trained_on.npy"
 
 

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from datasets import concatenate_datasets
 from transformers import PreTrainedModel, PrinterCallback
 
-from hf_longseq.data.row_hashes import INPUTS, ROW_HASH, count_trained_on, save_trained_on
+from hf_longseq.data.row_hashes import GROUP, INPUTS, ROW_HASH, count_trained_on, save_trained_on
 from hf_longseq.data.task import TaskSpec, limit_examples, load_task
 from hf_longseq.data.unlabelled import read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError
@@ -176,14 +177,17 @@ def load_data(section: DataSection, seed: int = 0) -> TaskData:
 
 
 def _cut_labels(labelled: "Dataset", spec: TaskSpec, by_class: bool) -> "tuple[Dataset, Dataset]":
-    """Labelled rows for training, and a fifth of them for every choice."""
+    """Labelled rows for training, and about a fifth of them, or of whole groups, for every choice."""
     count = max(round(VALIDATION_SHARE * len(labelled)), 1)
-    if count == len(labelled):
-        raise HfLongSeqError(
-            "one labelled row cannot train and choose as well: label more, or add --data.validation separate."
-        )
     ordered = limit_examples(labelled, len(labelled), HELD_OUT_SEED, by_class)
-    train, validation = ordered.select(range(count, len(ordered))), ordered.select(range(count))
+    groups = pd.Series(ordered[GROUP][:] if GROUP in ordered.column_names else range(len(ordered)))
+    sizes = groups.value_counts(sort=False)  # in the order of their first rows
+    chosen = sizes.index[: max(sizes.cumsum().searchsorted(count, "right"), 1)]
+    if len(chosen) == len(sizes):
+        what = "one labelled row" if len(labelled) == 1 else "the labelled rows of one group"
+        raise HfLongSeqError(f"{what} cannot train and choose as well: label more, or add --data.validation separate.")
+    choose = groups.isin(chosen).to_numpy()
+    train, validation = (ordered.select(np.flatnonzero(mine)) for mine in (~choose, choose))
     if by_class:
         check_classes(train, spec)
     return train, validation
