@@ -1,6 +1,12 @@
+import numpy as np
 import pytest
 import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
 
+from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.config import SPTConfig
 from hf_longseq.training.run import load_data
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 
@@ -112,3 +118,65 @@ def test_accumulation_follows_from_the_global_batch_size(tiny, tmp_path, monkeyp
     section = tiny(finetune={"global_batch_size": 24, "per_device_train_batch_size": 4}).finetune
     arguments = section.of_run(tmp_path, steps=2, seed=0, metric="loss")
     assert (arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps) == (4, 6)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_each_split_has_its_own_scores_where_workers_persist(make_trainer, workers):
+    trainer, data = make_trainer("finetune", finetune={"dataloader_num_workers": workers})
+    validation = trainer.evaluate()
+    test = trainer.evaluate(data.test, metric_key_prefix="test")
+    alone = LongSeqTrainer(trainer.model, trainer.args, eval_dataset=data.test, spec=data.spec).evaluate()
+    assert test["test_loss"] == pytest.approx(alone["eval_loss"]) != validation["eval_loss"]
+
+
+def test_what_an_interrupted_evaluation_left_is_not_scored(make_trainer):
+    trainer, _ = make_trainer("pretrain")
+    whole = scores(trainer)
+    trainer._split_metrics._batches = [np.ones((3, 3))]
+    assert scores(trainer) == whole
+
+
+def test_the_loss_of_evaluation_is_the_one_that_a_subclass_computes(make_trainer):
+    class Tenfold(LongSeqTrainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+            return (10 * loss, outputs) if return_outputs else 10 * loss
+
+    trainer, data = make_trainer("finetune")
+    tenfold = Tenfold(trainer.model, trainer.args, eval_dataset=data.validation, spec=data.spec)
+    assert tenfold.evaluate()["eval_loss"] > 5 * trainer.evaluate()["eval_loss"]
+
+
+def test_label_smoothing_is_refused_where_it_would_smooth_other_positions(tmp_path):
+    rows = Dataset.from_dict({"input_ids": [[1, 2, 3, 4]] * 4, "labels": [0, 1] * 2})
+    args = {"label_smoothing_factor": 0.1, "report_to": "none"}
+    with pytest.raises(HfLongSeqError, match="label_smoothing_factor is 0.1"):
+        SPTTrainer("s4", SPTConfig(tmp_path, objective="causal", **args), train_dataset=rows)
+    LongSeqTrainer("s4", TrainingArguments(tmp_path, **args), train_dataset=rows)
+
+
+@pytest.mark.parametrize("given", ["model", "model_init"])
+@pytest.mark.parametrize("adapters", [False, True])
+def test_a_model_of_transformers_accumulates_the_gradient_of_the_whole_batch(tmp_path, given, adapters):
+    config = BertConfig(
+        vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    rows = Dataset.from_dict({"input_ids": [[1, 2, 3, 4 + i % 3] for i in range(8)], "labels": [0, 1] * 4})
+    lora = LoraConfig(r=2, target_modules=["query"], modules_to_save=["classifier"]) if adapters else None
+    norms = []
+
+    def build():
+        torch.manual_seed(0)
+        return BertForSequenceClassification(config)
+
+    for batch, accumulated in ((8, 1), (2, 4)):
+        args = TrainingArguments(
+            tmp_path, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated, max_steps=1,
+            logging_steps=1, report_to="none", save_strategy="no", max_grad_norm=1e9,
+        )  # fmt: skip
+        made = {given: build if given == "model_init" else build()}
+        trainer = LongSeqTrainer(args=args, train_dataset=rows, peft_config=lora, **made)
+        trainer.train()
+        norms.append(trainer.state.log_history[0]["grad_norm"])
+    assert norms[1] == pytest.approx(norms[0], rel=1e-3)

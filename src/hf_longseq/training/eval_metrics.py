@@ -27,11 +27,17 @@ class SplitMetrics:
 
     Use with `batch_eval_metrics=True`: `reduce` makes these rows of logits and labels before anything is gathered, and
     calling the object adds a batch or, with `compute_result`, gives the result. The `loss` in it, a sum over the split
-    divided once, takes the place of the Trainer's mean of batch means.
+    divided once, takes the place of the Trainer's mean of batch means, unless the user has another (`gives_loss`).
     """
+
+    gives_loss = True
 
     def __init__(self):
         self._batches: list[np.ndarray] = []
+
+    def forget(self) -> None:
+        """Drop the batches of an evaluation that was interrupted."""
+        self._batches = []
 
     def loss(self, config, outputs, labels: torch.Tensor, num_items_in_batch=None) -> torch.Tensor:
         """The loss of a classifier of transformers, from its logits."""
@@ -51,7 +57,8 @@ class SplitMetrics:
         if not compute_result:
             return {}
         rows, self._batches = np.concatenate(self._batches), []
-        return self.scores(rows)
+        found = self.scores(rows)
+        return found if self.gives_loss else {name: value for name, value in found.items() if name != "loss"}
 
     def of_logits(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """As calling the object, with logits and labels that are still to be reduced."""

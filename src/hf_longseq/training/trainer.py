@@ -37,7 +37,7 @@ from hf_longseq.training import checkpoints
 from hf_longseq.training.assemble import assemble, pretrains
 from hf_longseq.training.callbacks import DropoutOfItsOwn
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
-from hf_longseq.training.eval_metrics import ClassificationMetrics, first_output
+from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows, opened
 from hf_longseq.training.sampling import (
     FilledDataset,
@@ -135,19 +135,21 @@ class LongSeqTrainer(Trainer):
             if not pretrains(args):
                 check_classes(model.config, {"train_dataset": train_dataset, "eval_dataset": eval_dataset})
             args.remove_unused_columns, args.label_names = False, ["labels"]
+            _check_smoothing(args, model, parts.metrics)
             if not kwargs.get("compute_metrics"):
                 metrics, args.batch_eval_metrics = parts.metrics, True
+                metrics.gives_loss = not kwargs.get("compute_loss_func") and self._has_stock_loss()
                 kwargs |= {"compute_metrics": metrics, "preprocess_logits_for_metrics": metrics.reduce}
             if build:
-                kwargs["model_init"] = lambda trial: _with_adapters(
-                    assemble(_made(build, trial), args, rows, spec, init_from=init_from).model, peft_config
+                kwargs["model_init"] = lambda trial: _finished(
+                    assemble(_made(build, trial), args, rows, spec, init_from=init_from).model, peft_config, metrics
                 )
         if model is not None and not isinstance(model, torch.nn.Module):
             raise HfLongSeqError(
                 f"model is {type(model).__name__}, and rows say which head it gets: give train_dataset or eval_dataset"
                 " without a data_collator, or a model."
             )
-        model = _with_adapters(model, peft_config)
+        model = _finished(model, peft_config, metrics)
         args.data_seed = args.seed if args.data_seed is None else args.data_seed
         # The Trainer switches it off for training.
         self.use_cache = getattr(getattr(model, "config", None), "use_cache", None)
@@ -155,12 +157,10 @@ class LongSeqTrainer(Trainer):
         self.group_by_length = args.train_sampling_strategy == "group_by_length"
         if self.group_by_length:
             args.train_sampling_strategy = "random"
-        if isinstance(model, PreTrainedModel) and not hasattr(model, "parameter_groups") and metrics:
+        if metrics and _is_foreign(model):
             # Many heads of transformers ignore num_items_in_batch and get wrong gradients when accumulating.
-            kwargs.setdefault("compute_loss_func", functools.partial(metrics.loss, model.config))
-            model.accepts_loss_kwargs = False  # type: ignore[assignment]  # for the Trainer, no parameter
-            # how the Trainer counts labels; not every class name tells it
-            model.loss_type = "ForCausalLM" if getattr(metrics, "causal", False) else None  # type: ignore[assignment]
+            kwargs.setdefault("compute_loss_func", functools.partial(metrics.loss, _bare(model).config))
+        self._split_metrics = metrics
         model = None if build else model  # the Trainer makes it anew for every training
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self._plain_class = type(self.model)
@@ -175,6 +175,16 @@ class LongSeqTrainer(Trainer):
             self.accelerator.state.fsdp_plugin.mixed_precision_policy = MixedPrecisionPolicy()
         if isinstance(data_collator, DataCollatorForMaskedDenoising):
             self.add_callback(MaskEpochCallback(data_collator))
+
+    @classmethod
+    def _has_stock_loss(cls) -> bool:
+        return cls.compute_loss is Trainer.compute_loss
+
+    def evaluation_loop(self, *args, **kwargs):
+        """As in transformers; batches that an interrupted evaluation left are not counted."""
+        if self._split_metrics:
+            self._split_metrics.forget()
+        return super().evaluation_loop(*args, **kwargs)
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build the optimizer that `args.optim` names, from the groups that the model declares (`parameter_groups`).
@@ -281,6 +291,11 @@ class LongSeqTrainer(Trainer):
         rebalanced = self.args.train_sampling_strategy == "batch_rebalance"
         return self.args.world_size > 1 and has_length(dataset) and not rebalanced
 
+    def get_eval_dataloader(self, eval_dataset=None) -> DataLoader:
+        """As in transformers, which keeps one loader with persistent workers and gives it for any rows."""
+        own = eval_dataset is None or isinstance(eval_dataset, str) or eval_dataset is self.eval_dataset
+        return super().get_eval_dataloader(eval_dataset) if own else self.get_test_dataloader(eval_dataset)
+
     def _get_dataloader(self, dataset, *args, **kwargs) -> DataLoader:
         training_collator = self.data_collator
         if not kwargs.get("is_training"):
@@ -302,6 +317,8 @@ class LongSeqTrainer(Trainer):
         # A run that was killed after its last step has nothing left to train; the stock loop would take one step more.
         if self.state.global_step < self.state.max_steps:
             super()._run_epoch(*args, **kwargs)
+        else:  # of a stream it would begin epoch after epoch
+            self.control.should_training_stop = True
 
     def _save_checkpoint(self, model, trial) -> None:
         """Write a checkpoint and seal it; only then delete older ones (`save_total_limit` of them are kept)."""
@@ -404,10 +421,35 @@ def _made(build: Callable, trial=None) -> Any:
     return build(trial) if number_of_arguments(build) else build()
 
 
-def _with_adapters(model: torch.nn.Module | None, peft_config) -> torch.nn.Module | None:
-    if model is None or peft_config is None:
-        return model
-    from peft import get_peft_model
+def _finished(model: Any, peft_config, metrics: SplitMetrics | None) -> Any:
+    """The model with its adapters, and with what the Trainer asks a model whose loss is that of `metrics`."""
+    if model is not None and peft_config is not None:
+        from peft import get_peft_model
 
-    with explained("peft_config does not fit the model", ValueError, AttributeError, TypeError):
-        return get_peft_model(model, peft_config)
+        with explained("peft_config does not fit the model", ValueError, AttributeError, TypeError):
+            model = get_peft_model(model, peft_config)
+    if metrics and _is_foreign(model):
+        bare = _bare(model)
+        bare.accepts_loss_kwargs = False
+        # how the Trainer counts labels; not every class name tells it
+        bare.loss_type = "ForCausalLM" if getattr(metrics, "causal", False) else None
+    return model
+
+
+def _bare(model: Any) -> Any:
+    """The model without adapters."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _is_foreign(model: Any) -> bool:
+    """Whether a model, with adapters or without, is one of transformers that counts no items of a batch as ours do."""
+    return isinstance(_bare(model), PreTrainedModel) and not hasattr(_bare(model), "parameter_groups")
+
+
+def _check_smoothing(args: TrainingArguments, model: Any, metrics: SplitMetrics) -> None:
+    """Raise where transformers would smooth the labels of the wrong positions, or none."""
+    if args.label_smoothing_factor and (getattr(metrics, "causal", False) or _is_foreign(model)):
+        raise HfLongSeqError(
+            f"label_smoothing_factor is {args.label_smoothing_factor:g}, which causal objectives and models of "
+            "transformers do not take here: leave it at 0."
+        )
