@@ -6,7 +6,7 @@ import pytest
 from hf_longseq.comparison.figures import MOST_ROWS, headline, line_style, most_telling
 from hf_longseq.comparison.tables import Row
 
-GAIN = pd.Series({"value": 1.0, "low": 0.5, "high": 1.5, "metric": "accuracy"})
+GAIN = pd.Series({"value": 1.0, "low": 0.5, "high": 1.5, "p_holm": 0.01, "metric": "accuracy"})
 SCORES = {"metric": "accuracy", "unit": "", "greater_is_better": True, "n": 2, "values": [0.6, 0.8], "mean": 0.7}
 
 

@@ -257,6 +257,11 @@ def test_a_larger_plan_finds_the_runs_of_a_smaller_one_by_what_they_do():
     assert "s4-scratch-f1-lr0.001-s0" not in large and "s4-scratch-f1-lr0.001-s1" in large
 
 
+def test_another_tracker_leaves_the_runs_what_they_are():
+    tracked = {**RAW, "pretrain": {**RAW["pretrain"], "report_to": "tensorboard"}}
+    assert plan(tracked)["s4-pretrain-s0"].identity() == plan()["s4-pretrain-s0"].identity()
+
+
 def test_the_fields_of_a_variant():
     assert variant_fields("s4@init_normal=0.1@bidirectional=false") == {"init_normal": 0.1, "bidirectional": False}
     with pytest.raises(HfLongSeqError, match="NAME@FIELD=VALUE"):

@@ -5,6 +5,7 @@ import yaml
 
 from hf_longseq import Recipe
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.training.config import build_phase
 from hf_longseq.training.recipe import architectures_of, joint_settings, read_recipe, set_dotted
 
 DATA = {"data": {"task": "listops"}}
@@ -218,3 +219,13 @@ def test_a_recipe_lends_its_model_to_another_task():
     assert recipe.data.options == {"data": "x.csv"}
     same = Recipe.load("listops-tiny", {"data": {"task": "listops"}}, arch="s4")
     assert same.data.options["max_length"] == 100
+
+
+def test_epochs_take_the_place_of_the_steps_of_a_recipe():
+    assert Recipe.load("demo").finetune.max_steps == 100
+    found = Recipe.load("demo", {"finetune": {"num_train_epochs": 3}})
+    assert (found.finetune.max_steps, found.finetune.steps(64), found.pretrain.max_steps) == (None, 6, 1000)
+    at_a_point = build_phase("finetune", {"num_train_epochs": 2}, Recipe.load("demo").finetune)
+    assert at_a_point.steps(64) == 4
+    both = Recipe.load("demo", {"finetune": {"num_train_epochs": 3, "max_steps": 5}})
+    assert both.finetune.steps(64) == 5

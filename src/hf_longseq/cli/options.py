@@ -226,8 +226,6 @@ def common_overrides(options: argparse.Namespace, overrides: dict) -> dict:
     given = {name: value for name in EVERY_PHASE if (value := getattr(options, name, None)) is not None}
     if _is_cpu(options.device):
         given["use_cpu"] = True
-    if "num_train_epochs" in given and "max_steps" not in given:
-        given["max_steps"] = None  # that of a recipe would win over the epochs
     for name, value in given.items():
         # what is said of one phase wins over what is said of all; from scratch goes as finetune unless told
         for phase in ("pretrain", "finetune"):

@@ -73,9 +73,13 @@ class Run:
 
 
 def _changed(section: Any) -> dict[str, Any]:
-    """What of a section is not at its default, so that options of later versions leave identities as they are."""
+    """What of a section is not at its default, so that options of later versions leave identities as they are.
+
+    The tracker is left out: it may change while a comparison goes on.
+    """
     default = _defaults(section.__class__)
-    return {name: value for name, value in asdict(section).items() if value != default[name]}
+    found = {name: value for name, value in asdict(section).items() if value != default[name]}
+    return {name: value for name, value in found.items() if name not in ("report_to", "trackio_space_id")}
 
 
 @functools.cache

@@ -289,6 +289,8 @@ def build_phase(section: str, values: dict[str, Any], base: FinetuneConfig | Non
         HfLongSeqError: For a field that does not exist, or that a run sets itself.
     """
     known, found = phase_fields(PHASES[section]), {}
+    if values.get("num_train_epochs") is not None:  # steps that were settled before would win over them
+        values = {"max_steps": None, **values}
     for name, value in values.items():
         if name in REFUSED:
             raise HfLongSeqError(f"{section}.{name} {REFUSED[name]}.")

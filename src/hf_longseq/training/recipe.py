@@ -242,8 +242,12 @@ def chosen(raw: Raw, overrides: Raw, name: str, objective: str | None) -> tuple[
 
 
 def merged(layers: list[Raw], section: str) -> Raw:
-    """A section of which later layers win."""
-    return {key: value for layer in layers for key, value in (layer.get(section) or {}).items()}
+    """A section of which later layers win; their epochs win over steps that an earlier one gives."""
+    found: Raw = {}
+    for layer in layers:
+        own = layer.get(section) or {}
+        found |= ({"max_steps": None} if "max_steps" in found and own.get("num_train_epochs") else {}) | own
+    return found
 
 
 def without_another_task(raw: Raw, overrides: Raw) -> Raw:
