@@ -90,6 +90,12 @@ def test_queries_and_keys_are_the_best_factors_of_a_noisy_identity():
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_half_precision_begins_mimetic(dtype):
+    config = transformer(init="mimetic", num_hidden_layers=1).config
+    assert AutoModel.from_config(config, dtype=dtype).layers[0].mixer.q_proj.weight.dtype == dtype
+
+
 def test_values_and_outputs_multiply_to_a_noisy_negative_identity():
     layer = transformer(init="mimetic", hidden_size=256).layers[0].mixer
     product = (layer.v_proj.weight.T @ layer.o_proj.weight.T).detach()

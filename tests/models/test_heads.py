@@ -196,6 +196,21 @@ def test_batch_norm_leaves_padding_out():
     torch.testing.assert_close(norm.running_var, reference.running_var)
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_batch_norm_counts_a_batch_once_under_gradient_checkpointing(reentrant):
+    seen = []
+    for checkpoints in (False, True):
+        torch.manual_seed(0)
+        model = make_model("s4", "ForMaskedLM", bidirectional=True, norm="batch", dropout=0.0).train()
+        if checkpoints:
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        ids = torch.arange(12).reshape(2, 6)
+        model(ids, labels=ids).loss.backward()
+        seen.append({name: value for name, value in model.state_dict().items() if "running" in name})
+    assert seen[0]
+    torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_batch_norm_trains_after_a_cast(dtype):
     norm, reference = LongSeqBatchNorm(5, eps=1e-5), torch.nn.BatchNorm1d(5)

@@ -139,6 +139,9 @@ class LongSeqBatchNorm(nn.Module):
         count = _sum_over_processes(weight_BL1.sum().reshape(1)).clamp(min=1.0)
         mean_H = _sum_over_processes((x_BLH * weight_BL1).sum(dim=(0, 1))) / count
         var_H = _sum_over_processes(((x_BLH - mean_H).square() * weight_BL1).sum(dim=(0, 1))) / count
+        # gradient checkpointing computes a batch again within the backward pass, and it counts once
+        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+            return mean_H, var_H
         with torch.no_grad():
             unbiased_H = var_H * count / (count - 1).clamp(min=1.0)
             for running_H, batch_H in ((self.running_mean, mean_H), (self.running_var, unbiased_H)):

@@ -29,7 +29,8 @@ UNIT_STEP = math.log(math.expm1(1.0))  # softplus of it is 1
 
 def near_identity(size: int, noise: float, identity: float) -> torch.Tensor:
     """noise * Z + identity * I with Z of independent normal entries of variance 1 / size: (size, size), float32."""
-    return noise * torch.randn(size, size) / size**0.5 + identity * torch.eye(size)
+    normal = torch.randn(size, size, dtype=torch.float32)  # by default it would have the type of the model
+    return noise * normal / size**0.5 + identity * torch.eye(size, dtype=torch.float32)
 
 
 def halves(matrix: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
