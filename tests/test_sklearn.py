@@ -5,6 +5,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -54,6 +55,26 @@ def test_rows_without_a_label_are_inputs_of_pretraining_alone(monkeypatch):
     y[::4] = None
     SPTClassifier(**FEW).fit(SLOW_FAST, y, X_unlabelled=SLOW_FAST[:5])
     assert seen == {"inputs": 32 + 5, "labelled": 24}
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (["slow", "fast", "slow", float("nan")], ["fast", "slow"]),
+        ([0, 1, 0, None], [0, 1]),
+        ([0, 1, 0, float("nan")], [0, 1]),
+        ([True, False, True, None], [False, True]),
+        (pd.Series([True, False, True, pd.NA], dtype="boolean"), [False, True]),
+        (pd.Series(["slow", "fast", "slow", pd.NA], dtype="string"), ["fast", "slow"]),
+        (pd.Series(["slow", "fast", "slow", None], dtype="category"), ["fast", "slow"]),
+        (np.array([[0], [1], [0], [np.nan]]), [0, 1]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+def test_a_missing_label_is_no_class(monkeypatch, y, classes):
+    monkeypatch.setattr(SPTClassifier, "_trained", lambda *words: None)
+    found = SPTClassifier(**FEW).fit(SLOW_FAST[:4], y).classes_
+    assert found.tolist() == classes and found.dtype == np.asarray(classes).dtype
 
 
 def test_missing_numbers_are_no_targets():

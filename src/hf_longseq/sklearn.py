@@ -103,7 +103,8 @@ class _SelfPretrained(BaseEstimator):
             raise ValueError(f"y has shape {targets.shape}: give one class or number for each row.")
         if len(targets) != len(rows):
             raise ValueError(f"X has {len(rows)} rows and y has {len(targets)}: give one label for each row.")
-        known = ~pd.isna(targets)
+        # of objects: beside names, NumPy would turn NaN into the name "nan"
+        known = ~pd.isna(np.asarray(y, dtype=object)).reshape(-1)
         if not known.any():
             raise ValueError("y is missing for every row: label some of them.")
         more = _as_rows(X_unlabelled, self._form)[0] if X_unlabelled is not None else []
@@ -111,7 +112,7 @@ class _SelfPretrained(BaseEstimator):
         if "channels" in self._form:
             self.n_features_in_ = self._form["features"]
             kind = {"modality": "values", "num_channels": self._form["channels"]}
-        labels, fields = self._targets(targets[known])
+        labels, fields = self._targets(np.asarray(list(targets[known])))  # without None they have a type
         longest = max(len(row[self._column]) for row in [*rows, *more])
         spec = TaskSpec("sklearn", max_length=longest, mask_ratio=self.mask_ratio, **kind, **fields)
         labelled = [{**row, "labels": label} for row, label in zip(compress(rows, known), labels, strict=True)]
@@ -204,7 +205,7 @@ class SPTClassifier(ClassifierMixin, _SelfPretrained):
         check_classification_targets(known)
         if known.dtype.kind == "f":  # NaN among whole numbers made them floats
             known = known.astype(np.int64) if (known == known.round()).all() else known
-        self.classes_, labels = np.unique(known.tolist() if known.dtype == object else known, return_inverse=True)
+        self.classes_, labels = np.unique(known, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: {self.classes_[0]!r}.")
         return labels.tolist(), {"labels": tuple(map(str, self.classes_))}

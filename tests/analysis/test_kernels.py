@@ -148,7 +148,7 @@ def test_examples_of_the_task_that_a_run_names(tmp_path):
 
 
 def test_mistakes_are_one_sentence(tmp_path, capsys):
-    good = save(tmp_path / "run", "s4")
+    good, windowed = save(tmp_path / "run", "s4"), save(tmp_path / "windowed", "s4", window=8, bidirectional=True)
     foreign, broken, comparison = tmp_path / "bert", tmp_path / "broken", tmp_path / "comparison"
     for folder, text in ((foreign, '{"model_type": "bert"}'), (broken, "{"), (comparison / "best", "{}")):
         folder.mkdir(parents=True)
@@ -164,6 +164,7 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
         ([str(good), str(good), "--labels", "a"], "do not tell 2 checkpoints apart"),
         ([str(good), "--task", "listop"], "did you mean"),
         ([str(good), "--task", "spoken-tones"], "gives values"),
+        ([str(windowed)], "windowed has window=8"),
         ([str(good), "--length", "0"], "length is 0"),
         ([], "checkpoints"),
     ):

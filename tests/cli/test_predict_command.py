@@ -15,6 +15,7 @@ from transformers import AutoFeatureExtractor, AutoModelForSequenceClassificatio
 from hf_longseq import evaluate
 from hf_longseq import predict as predict_rows
 from hf_longseq.cli.main import main
+from hf_longseq.cli.predict import write_answers
 from hf_longseq.data.task import load_task
 
 TINY = ["--from_scratch", "--tiny", "--max_steps", "2"]
@@ -53,6 +54,14 @@ def test_a_csv_becomes_a_csv_with_a_probability_per_class(moods, tmp_path):
     assert list(table.columns) == ["id", "text", "prediction", "score", "probability.bad", "probability.good"]
     assert np.allclose(table["probability.bad"] + table["probability.good"], 1, atol=1e-3)
     assert set(table["prediction"]) <= {"good", "bad"}
+
+
+@pytest.mark.parametrize("name, separator", [("new.csv", ","), ("new.CSV", ","), ("new.TSV", "\t")])
+def test_cells_of_a_csv_come_back_to_the_letter(tmp_path, name, separator):
+    (tmp_path / name).write_text(f"id{separator}text\n007{separator}fine\n")
+    answers = [{"id": 7, "text": "fine", "prediction": "good"}]
+    write_answers(tmp_path / "out.csv", answers, str(tmp_path / name))
+    assert (tmp_path / "out.csv").read_text() == "id,text,prediction\n007,fine,good\n"
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

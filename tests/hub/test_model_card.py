@@ -23,7 +23,7 @@ from hf_longseq.hub.model_card import (
     snippets,
 )
 from hf_longseq.hub.publish import _open, build_folder, publish
-from hf_longseq.hub.records import read_run, refuse_secrets
+from hf_longseq.hub.records import ACCESS_TOKEN, read_run, refuse_secrets
 from results_folders import folder_of, row
 from toy_models import make_config
 
@@ -267,6 +267,11 @@ def test_an_access_token_in_a_record_is_never_published(runs, tmp_path, unchecke
     refuse_secrets(tmp_path / "folder")
     with pytest.raises(HfLongSeqError, match="a.txt"):
         refuse_secrets(tmp_path / "folder", ("my-secret",))
+
+
+@pytest.mark.parametrize("before, found", [("", True), ("my_", True), ("token=", True), ("a", False)])
+def test_an_access_token_is_found_behind_anything_but_a_letter_or_digit(before, found):
+    assert bool(ACCESS_TOKEN.search(f"{before}hf_{'A' * 34}")) == found
 
 
 def change(path, **entries):

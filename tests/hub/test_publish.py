@@ -100,6 +100,24 @@ def test_private_repositories_revisions_and_collections(hub, publish_here, runs,
     torch.testing.assert_close(pinned, expected_logits(runs / "classifier"))
 
 
+def test_nothing_of_an_earlier_model_stays_beside_a_new_one_but_what_was_added_by_hand(hub, publish_here, tmp_path):
+    def publish_files(folder, *names):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"{name} of {folder.name}")
+        Repository(HfApi(endpoint=hub.url, token=hub.token), REPO).take(folder, "Publish", "")
+        return set(hub.repo(REPO).files) - {".gitattributes"}
+
+    of_both = {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
+    of_one = {".eval_results/lra-listops.yaml", "pretraining.yaml", "resolved.yaml", "metrics.json", "example.wav"}
+    by_hand = {"notes.md", "figures/example.png", "chat_template.jinja"}
+    assert publish_files(tmp_path / "one", *of_both, *of_one, *by_hand) == of_both | of_one | by_hand
+    assert publish_files(tmp_path / "two", *of_both, "conversion.json") == of_both | {"conversion.json"} | by_hand
+    assert hub.repo(REPO).files["tokenizer.json"] == b"tokenizer.json of two"
+    without = of_both - {"tokenizer.json"}
+    assert publish_files(tmp_path / "three", *without) == without | by_hand
+
+
 def test_failures_in_mid_upload_change_nothing_and_the_command_can_be_repeated(hub, publish_here, runs):
     hub.faults = [Fault("PUT", "/lfs/", "cut"), Fault("POST", "/commit/", 500)]
     with pytest.raises(HfLongSeqError, match="500"):  # the cut upload was taken up by the client

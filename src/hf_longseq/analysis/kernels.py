@@ -116,6 +116,11 @@ def open_checkpoint(folder: str | os.PathLike) -> tuple[str, torch.nn.Module]:
     kinds = {f"longseq_{name}": name for name in ARCHITECTURES}
     if kind not in kinds:
         raise HfLongSeqError(f"checkpoint {folder} is a model of type {kind!r}: give one of {', '.join(kinds)}.")
+    if config.get("window") is not None:
+        raise HfLongSeqError(
+            f"checkpoint {folder} has window={config['window']}, so its mixers read blocks, not the whole sequence: "
+            "give a checkpoint without a window."
+        )
     return kinds[kind], open_model(AutoModel, folder, dtype=torch.float32)
 
 

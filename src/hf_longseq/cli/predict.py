@@ -75,8 +75,8 @@ def write_answers(path: Path, answers: list[dict[str, Any]], source: str | None 
     if path.suffix.lower() == ".parquet":
         write_whole(path, table.to_parquet(index=False))
         return
-    if source is not None and Path(source).expanduser().suffix in (".csv", ".tsv"):
-        separator = "\t" if source.endswith(".tsv") else ","
+    if source is not None and (ending := Path(source).suffix.lower()) in (".csv", ".tsv"):
+        separator = "\t" if ending == ".tsv" else ","
         written = pd.read_csv(Path(source).expanduser(), sep=separator, dtype=str, keep_default_na=False)
         new = {"prediction", "score", "spans", *(name for name in table if name.startswith("probability."))}
         for name in [name for name in written if name in table and name not in new]:

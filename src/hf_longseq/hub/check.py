@@ -120,6 +120,8 @@ def _fits(auto: str, config) -> bool:
         return config.input_type == "tokens" and not config.bidirectional
     if auto == "AutoModelForMaskedLM":
         return config.input_type == "tokens"
+    if auto == "AutoModelForTokenClassification":
+        return not config.pair_classification
     return config.input_type == "values" if auto == "AutoModelForPreTraining" else True
 
 

@@ -22,7 +22,8 @@ from hf_longseq.training import run_folder
 from hf_longseq.training.run_folder import BEST, RUNS
 
 CONVERSION = "conversion.json"
-ACCESS_TOKEN = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{16,}")
+# not \b, which is no boundary behind an underscore, as in NAME_hf_...
+ACCESS_TOKEN = re.compile(r"(?<![A-Za-z0-9])(hf|api_org)_[A-Za-z0-9]{16,}")
 
 
 @dataclass(frozen=True)

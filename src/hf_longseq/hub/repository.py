@@ -18,10 +18,14 @@ from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.hub.records import refuse_secrets
 from hf_longseq.training import run_folder
 
-# Files of an earlier publication that go if the new folder lacks them.
-CODE_AND_WEIGHTS = (
+# Files of an earlier publication that go if the new folder lacks them: they would speak for other weights. Files of
+# other names, which somebody added, stay.
+OF_A_PUBLICATION = (
     "configuration_*.py", "modeling_*.py", "longseq_*.py", "ssm_*.py", "mega_*.py", "mimetic_*.py",
     "feature_extraction_*.py", "image_processing_*.py", "model.safetensors", "model-*.safetensors",
+    "generation_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "resolved.yaml",
+    "pretraining.yaml", "metrics.json", "environment.json", "conversion.json", "learning_curve.png", "kernels.png",
+    "example.wav", "example.png", ".eval_results/*.yaml",
 )  # fmt: skip
 Kind = Literal["model", "dataset"]
 TAG = "hf-longseq"
@@ -101,7 +105,7 @@ class Repository:
         message: str,
         usage: str,
         refuse: Callable[[list[str]], None] = lambda present: None,
-        stale: Sequence[str] = CODE_AND_WEIGHTS,
+        stale: Sequence[str] = OF_A_PUBLICATION,
     ) -> Publication:
         """Commit a built folder, and remove files that match `stale`; raises for secrets, or if `refuse` does for the
         present files."""
