@@ -3,8 +3,9 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
+from transformers import BertConfig, BertForSequenceClassification, TrainerCallback, TrainingArguments
 
+from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.config import SPTConfig
 from hf_longseq.training.run import load_data
@@ -180,3 +181,19 @@ def test_a_model_of_transformers_accumulates_the_gradient_of_the_whole_batch(tmp
         trainer.train()
         norms.append(trainer.state.log_history[0]["grad_norm"])
     assert norms[1] == pytest.approx(norms[0], rel=1e-3)
+
+
+class FewEpochs(TrainerCallback):
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        self.begun = getattr(self, "begun", 0) + 1
+        assert self.begun < 5, "epochs begin without end"
+
+
+def test_a_finished_run_on_a_stream_ends_when_it_is_resumed(tmp_path):
+    rows = Dataset.from_dict({"input_ids": [[1, 2, 3, 4]] * 8, "labels": [0, 1] * 4}).to_iterable_dataset()
+    spec = TaskSpec("own", "tokens", 4, vocab_size=6, labels=("a", "b"), problem_type="single_label_classification")
+    args = TrainingArguments(tmp_path, max_steps=2, save_steps=2, per_device_train_batch_size=4, report_to="none")
+    for resumed in (False, True):
+        trainer = LongSeqTrainer("s4", args, train_dataset=rows, spec=spec, callbacks=[FewEpochs()])
+        trainer.train(resume_from_checkpoint=resumed)
+        assert trainer.state.global_step == 2

@@ -138,7 +138,8 @@ class LongSeqTrainer(Trainer):
             _check_smoothing(args, model, parts.metrics)
             if not kwargs.get("compute_metrics"):
                 metrics, args.batch_eval_metrics = parts.metrics, True
-                metrics.gives_loss = not kwargs.get("compute_loss_func") and self._has_stock_loss()
+                stock = type(self).compute_loss is Trainer.compute_loss
+                metrics.gives_loss = stock and not kwargs.get("compute_loss_func")
                 kwargs |= {"compute_metrics": metrics, "preprocess_logits_for_metrics": metrics.reduce}
             if build:
                 kwargs["model_init"] = lambda trial: _finished(
@@ -175,10 +176,6 @@ class LongSeqTrainer(Trainer):
             self.accelerator.state.fsdp_plugin.mixed_precision_policy = MixedPrecisionPolicy()
         if isinstance(data_collator, DataCollatorForMaskedDenoising):
             self.add_callback(MaskEpochCallback(data_collator))
-
-    @classmethod
-    def _has_stock_loss(cls) -> bool:
-        return cls.compute_loss is Trainer.compute_loss
 
     def evaluation_loop(self, *args, **kwargs):
         """As in transformers; batches that an interrupted evaluation left are not counted."""
