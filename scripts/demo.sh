@@ -4,4 +4,5 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
 
 export HF_HUB_OFFLINE=1
-.venv/bin/hf-longseq spt --recipe demo --seeds 0 1 2 --output_dir runs/demo --jobs 2 "$@"
+.venv/bin/hf-longseq spt --recipe demo --inits scratch spt scratch-tied@steps --seeds 0 1 2 \
+    --output_dir runs/demo --jobs 2 "$@"

@@ -39,6 +39,13 @@ def test_what_is_said_of_finetuning_holds_from_scratch():
     assert Recipe.load(recipe.to_dict()) == recipe
 
 
+def test_the_last_step_of_an_epoch_takes_what_is_left():
+    section = FinetuneConfig(global_batch_size=32)
+    assert [section.examples_seen(steps, 100) for steps in (0, 1, 3, 4, 5, 8)] == [0, 32, 96, 100, 132, 200]
+    assert [section.steps_that_see(section.examples_seen(steps, 100), 100) for steps in range(30)] == list(range(30))
+    assert [section.examples_seen(3, 16), section.steps_that_see(48, 16)] == [48, 3]
+
+
 def test_every_refused_name_is_a_field_of_transformers():
     assert set(REFUSED) <= {field.name for field in dataclasses.fields(TrainingArguments)}
 

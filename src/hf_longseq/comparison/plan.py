@@ -258,7 +258,7 @@ class Planner:
         steps = recipe.pretrain.steps(inputs), recipe.finetune.steps(labels)
         if tie == "steps":
             return sum(steps)
-        examples = steps[0] * recipe.pretrain.examples_per_step, steps[1] * recipe.finetune.examples_per_step
+        examples = recipe.pretrain.examples_seen(steps[0], inputs), recipe.finetune.examples_seen(steps[1], labels)
         if tie == "epochs":
             return sum(examples) / labels
         first, second = self.flops(recipe, "pretrain"), self.flops(recipe, "finetune")
@@ -285,8 +285,11 @@ class Planner:
                 "the key that changes them out of the grid, or give its budgets in "
                 f"{'steps' if tie == 'steps' else 'epochs'}."
             )
-        batch = recipe.scratch.examples_per_step
-        steps = round(amounts[0] / {"steps": 1.0, "epochs": batch / labels, "flops": batch * cost}[tie])
+        if tie == "steps":
+            steps = round(amounts[0])
+        else:
+            examples = amounts[0] * labels if tie == "epochs" else amounts[0] / cost
+            steps = recipe.scratch.steps_that_see(examples, labels)
         if steps <= scratch_steps:
             first = self._at(arm.tied_to.recipe, points[0], fraction, seed)
             raise HfLongSeqError(

@@ -150,6 +150,17 @@ class FinetuneConfig(TrainingArguments):
             return self.max_steps
         return max(1, math.ceil(math.ceil(num_examples / self.examples_per_step) * self.num_train_epochs))
 
+    def examples_seen(self, steps: int, num_examples: int) -> int:
+        """Examples that `steps` optimiser steps take; an epoch's last step takes what is left."""
+        epochs, rest = divmod(steps, math.ceil(num_examples / self.examples_per_step))
+        return epochs * num_examples + rest * self.examples_per_step
+
+    def steps_that_see(self, examples: float, num_examples: int) -> int:
+        """Optimiser steps that take nearly as many examples, the inverse of `examples_seen`."""
+        epochs, rest = divmod(examples, num_examples)
+        in_epoch = math.ceil(num_examples / self.examples_per_step)
+        return int(epochs) * in_epoch + round(rest / self.examples_per_step)
+
     def settings(self) -> dict[str, Any]:
         """The usual fields and all that are not at their defaults, as a recipe states them."""
         with settings_alone():

@@ -387,7 +387,7 @@ def _result(
     job: Job, trainer: LongSeqTrainer, flops: float | None, test_metrics: dict[str, float] | None
 ) -> dict[str, Any]:
     """The content of `metrics.json`; `flops` are those of one example."""
-    examples_seen = job.steps * job.settings.examples_per_step
+    examples_seen = job.settings.examples_seen(job.steps, len(job.train))
     known = trainer.callback_handler.callbacks  # the clock may be one that a checkpoint kept
     config, spec = trainer.model.config, job.data.spec
     result = {
