@@ -1,5 +1,7 @@
 """What stands late in a table or a stream is read as what stands first, and splits that a table names are kept."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,6 +50,13 @@ def test_the_cells_of_a_column_are_of_one_type_in_all_files(tmp_path):
     splits = open_rows(write(tmp_path / "splits", train=one, test=two), tmp_path).splits
     assert parts[-1] == splits["test"][-1] == {name: read for name, (_, _, read) in COLUMNS.items()}
     assert splits["train"].features == splits["test"].features == parts.features
+
+
+def test_a_column_may_begin_late_in_a_json_file(tmp_path):
+    rows = [{"text": "t" * 1_000_000}] * 12 + [{"text": "t", "label": "b"}]  # datasets reads pieces of 10 MB
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read = open_rows(tmp_path / "rows.jsonl", tmp_path).first
+    assert read["label"][:] == [None] * 12 + ["b"]
 
 
 def test_a_small_file_has_the_types_that_pandas_gives_it(tmp_path):

@@ -132,6 +132,15 @@ def test_parameters_stay_float32_in_a_bfloat16_model(kind):
 
 
 @both
+def test_gradients_of_gradients_are_an_error_and_never_wrong(kind):
+    mixer, _ = make_mixer(kind)
+    u_BLH = torch.randn(1, 64, 8, requires_grad=True)
+    (slope_BLH,) = torch.autograd.grad(mixer(u_BLH)[0].square().sum(), u_BLH, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope_BLH.sum().backward()
+
+
+@both
 def test_reset_parameters_forgets_what_was_there(kind):
     mixer, _ = make_mixer(kind)
     for parameter in mixer.parameters():

@@ -2,6 +2,7 @@ import json
 import shutil
 
 import pytest
+from transformers import TrainerState, TrainingArguments
 
 from hf_longseq import finetune
 from hf_longseq.training import checkpoints
@@ -48,6 +49,15 @@ def test_a_checkpoint_whose_best_one_is_damaged_is_passed_over(tmp_path):
     assert last_checkpoint(tmp_path).name == "checkpoint-15"
     (tmp_path / "checkpoints" / "checkpoint-10" / "model.safetensors").write_bytes(b"")
     assert last_checkpoint(tmp_path).name == "checkpoint-5"
+
+
+def test_a_best_checkpoint_is_found_where_it_is(tmp_path):
+    old, new = (tmp_path / name / "checkpoints" for name in ("old", "new"))
+    best = make_checkpoint(tmp_path / "old", 5)
+    for folder, recorded, found in [(old, "moved/checkpoint-5", best), (new, str(best), best), (new, "gone", None)]:
+        state = TrainerState(best_global_step=5, best_model_checkpoint=recorded)
+        checkpoints.OwnBestCheckpoint().on_train_begin(TrainingArguments(folder), state, None)
+        assert state.best_model_checkpoint == (found and str(found))
 
 
 def test_older_checkpoints_go_but_not_the_best_ones_of_those_that_stay(tmp_path):

@@ -1,14 +1,18 @@
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
+from datasets import ClassLabel, Dataset
 from peft import LoraConfig
 from transformers import BertConfig, BertForSequenceClassification, TrainerCallback, TrainingArguments
+from transformers.trainer_utils import HPSearchBackend
 
+from hf_longseq import S4Config
+from hf_longseq.data.collators import DataCollatorWithLongPadding
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.config import SPTConfig
 from hf_longseq.training.run import load_data
+from hf_longseq.training.sampling import FILLER, FillerCollator
 from hf_longseq.training.trainer import LongSeqTrainer, SPTTrainer
 
 
@@ -197,3 +201,93 @@ def test_a_finished_run_on_a_stream_ends_when_it_is_resumed(tmp_path):
         trainer = LongSeqTrainer("s4", args, train_dataset=rows, spec=spec, callbacks=[FewEpochs()])
         trainer.train(resume_from_checkpoint=resumed)
         assert trainer.state.global_step == 2
+
+
+TOKENS = Dataset.from_dict({"input_ids": [[1, 2, 3, 4, 5, 6]] * 8, "labels": [0, 1] * 4})
+
+
+def test_resuming_takes_the_newest_checkpoint_that_is_complete(tmp_path):
+    args = SPTConfig(tmp_path, max_steps=3, save_steps=1, report_to="none", use_cpu=True)
+    SPTTrainer("s4", args, train_dataset=TOKENS).train()
+    (tmp_path / "checkpoint-3" / "optimizer.pt").unlink()
+    again = SPTTrainer("s4", args, train_dataset=TOKENS, callbacks=[counted := Steps()])
+    again.train(resume_from_checkpoint=True)
+    assert (counted.steps, again.state.global_step) == (1, 3)
+    for step in (1, 2, 3):
+        (tmp_path / f"checkpoint-{step}" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(HfLongSeqError, match="checkpoint-3 is not complete, nor is an older checkpoint"):
+        SPTTrainer("s4", args, train_dataset=TOKENS).train(resume_from_checkpoint=True)
+
+
+class Steps(TrainerCallback):
+    steps = 0
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.steps += 1
+
+
+def test_a_trial_of_a_search_shares_its_batch_and_masks_as_it_says(tmp_path):
+    args = SPTConfig(tmp_path, max_steps=1, mask_ratio=0.2, global_batch_size=8, report_to="none", use_cpu=True)
+    trainer = SPTTrainer(args=args, train_dataset=TOKENS, model_init=lambda: S4Config(hidden_size=8))
+    trainer.hp_search_backend = HPSearchBackend.RAY
+    for batch, ratio in ((4, 0.5), (6, 0.4)):
+        trainer._hp_search_setup({"global_batch_size": batch, "mask_ratio": ratio})
+        found = trainer.args
+        assert found.per_device_train_batch_size * found.gradient_accumulation_steps == batch
+        assert (trainer.data_collator.mask_ratio, trainer.eval_data_collator.mask_ratio) == (ratio, 0.2)
+    with pytest.raises(HfLongSeqError, match="a trial changes objective"):
+        trainer._hp_search_setup({"objective": "causal"})
+
+
+def test_classes_in_another_order_are_refused_when_they_are_scored(tmp_path):
+    def rows(*names):
+        return TOKENS.cast_column("labels", ClassLabel(names=list(names)))
+
+    args = TrainingArguments(tmp_path, max_steps=1, report_to="none", use_cpu=True)
+    trainer = LongSeqTrainer("s4", args, train_dataset=rows("a", "b"))
+    trainer.evaluate(rows("a", "b"))
+    with pytest.raises(HfLongSeqError, match="numbers its classes in the order b, a, but the model in the order a, b"):
+        trainer.evaluate(rows("b", "a"))
+
+
+def test_outputs_are_prepared_for_metrics_that_are_given(tmp_path):
+    with pytest.raises(HfLongSeqError, match="preprocess_logits_for_metrics has no compute_metrics"):
+        LongSeqTrainer("s4", TrainingArguments(tmp_path), train_dataset=TOKENS,
+                       preprocess_logits_for_metrics=lambda logits, labels: logits)  # fmt: skip
+
+
+def test_a_collator_of_ones_own_sees_which_rows_fill(tmp_path):
+    model = LongSeqTrainer("s4", TrainingArguments(tmp_path), train_dataset=TOKENS).model
+    collator = DataCollatorWithLongPadding()
+    trainer = LongSeqTrainer(model, TrainingArguments(tmp_path), collator, train_dataset=TOKENS)
+    assert trainer.args.remove_unused_columns
+    read = trainer._get_collator_with_removed_columns(FillerCollator(collator))
+    rows = [{**TOKENS[0], "more": 1}, {**TOKENS[1], "more": 1, FILLER: True}]
+    assert read(rows)["labels"].tolist() == [0, -100]
+
+
+def test_a_regression_of_a_model_of_transformers_accumulates(tmp_path):
+    rows = Dataset.from_dict({"input_ids": [[1, 2, 3]] * 8, "labels": [0.5, 1.5] * 4})
+    config = BertConfig(vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+                        num_labels=1)  # fmt: skip
+    args = TrainingArguments(tmp_path, max_steps=1, gradient_accumulation_steps=2, report_to="none", use_cpu=True)
+    trainer = LongSeqTrainer(BertForSequenceClassification(config), args, train_dataset=rows)
+    assert trainer.train().training_loss > 0
+
+
+def test_masks_of_a_stream_are_fresh_in_every_pass(tmp_path):
+    spec = TaskSpec("own", "tokens", 6, vocab_size=8, mask_token_id=7, mask_ratio=0.5, problem_type=None)
+    args = SPTConfig(tmp_path, max_steps=4, per_device_train_batch_size=8, report_to="none", use_cpu=True)
+    stream = TOKENS.select_columns(["input_ids"]).to_iterable_dataset()
+    trainer = SPTTrainer("s4", args, train_dataset=stream, spec=spec, callbacks=[seen := Epochs()])
+    seen.collator = trainer.data_collator
+    trainer.train()
+    assert seen.epochs == [0, 1, 2, 3]
+
+
+class Epochs(TrainerCallback):
+    def __init__(self):
+        self.epochs = []
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self.epochs.append(int(self.collator._epoch))

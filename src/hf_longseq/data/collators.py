@@ -10,7 +10,8 @@ by zero and a flag), and only masked positions are scored. What is guaranteed ab
 
 - `deterministic=True`: a mask depends on the seed and on the example alone, so two evaluations agree;
 - after `set_epoch(n)` (`MaskEpochCallback` calls it for a `Trainer`): a mask depends on (seed, epoch, example),
-  hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume;
+  hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume
+  (a pass over a stream has the step at which it begins as its epoch, and masks of its own after a resume);
 - otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
 An example is known by its content.
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from transformers.trainer_callback import TrainerCallback
+from transformers.trainer_utils import has_length
 
 from hf_longseq.data.task_spec import TaskSpec
 from hf_longseq.errors import HfLongSeqError
@@ -432,5 +434,7 @@ class MaskEpochCallback(TrainerCallback):
         self.collator = collator
 
     def on_epoch_begin(self, args, state, control, **kwargs):
-        # state.epoch is a fraction of passes over the data, so a whole number here up to rounding.
-        self.collator.set_epoch(int((state.epoch or 0) + 1e-6))
+        # state.epoch is a fraction of passes over the data, so a whole number here up to rounding; of a stream, whose
+        # length nobody knows, it is a fraction of the run
+        known = has_length(kwargs.get("train_dataloader"))
+        self.collator.set_epoch(int((state.epoch or 0) + 1e-6) if known else state.global_step)

@@ -23,6 +23,8 @@ CELL_TYPES = {
     "float64": r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|[+-]?(?i:inf|infinity)",
     "bool": r"(?i:true|false)",
 }
+# Bytes of a JSON file that are looked through for columns, which are held in memory.
+LARGEST_PIECE = 1 << 28
 Key = TypeVar("Key")
 
 
@@ -41,7 +43,11 @@ def _read_files(files: list[Path], cache_dir: str) -> Dataset:
     verbosity = datasets_logging.get_verbosity()
     datasets_logging.set_verbosity(datasets_logging.CRITICAL)  # it logs what the error below says
     try:
-        return _read_csv(files, cache_dir) if kind == "csv" else _load(kind, files, cache_dir)
+        if kind == "csv":
+            return _read_csv(files, cache_dir)
+        # columns are those of the first piece of a file, and the first labels may come late
+        whole = {"chunksize": min(max(file.stat().st_size for file in files) + 1, LARGEST_PIECE)}
+        return _load(kind, files, cache_dir, **(whole if kind == "json" else {}))
     except HfLongSeqError:
         raise
     except Exception as error:  # the readers of datasets raise their own types for what they cannot parse

@@ -102,7 +102,7 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config, num_
     labels = labels.reshape(logits.shape).to(logits.dtype)
     scored = labels != IGNORE_INDEX
     if problem_type == "regression":
-        if config.label_scale is not None:
+        if getattr(config, "label_scale", None) is not None:  # those of transformers have none
             labels = (labels - labels.new_tensor(config.label_mean)) / labels.new_tensor(config.label_scale)
         entries = F.mse_loss(logits, labels, reduction="none")
     else:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 import torch
+from torch.autograd.function import once_differentiable
 from transformers.utils.generic import maybe_autocast
 
 
@@ -21,8 +22,10 @@ def widened(x: torch.Tensor) -> torch.Tensor:
 
 def without_autocast(backward: Callable) -> Callable:
     """Decorates `backward(ctx, *grads)` of an autograd.Function. Autograd runs it under whatever autocast is on where
-    the caller called `loss.backward()`, while its forward pass switched autocast off."""
+    the caller called `loss.backward()`, while its forward pass switched autocast off. Its gradients have none of their
+    own, and asking for those is an error."""
 
+    @once_differentiable
     @functools.wraps(backward)
     def guarded(ctx, *grads):
         # gradients are None where no output was used, and then there is nothing to keep precise; what is saved may

@@ -22,8 +22,13 @@ STATE = "trainer_state.json"
 
 
 def last_checkpoint(run: str | os.PathLike) -> Path | None:
+    """The newest checkpoint of a run that is intact, see `newest_intact`."""
+    return newest_intact(Path(run) / CHECKPOINTS)
+
+
+def newest_intact(folder: Path) -> Path | None:
     """The newest checkpoint that is intact, as is its best one, by the hashes of all files; None without such."""
-    for checkpoint in _newest_first(Path(run) / CHECKPOINTS):
+    for checkpoint in newest_first(folder):
         if is_intact(checkpoint):
             best = best_of(checkpoint)
             if best is None or best == checkpoint or is_intact(best):
@@ -63,7 +68,7 @@ def best_of(checkpoint: Path) -> Path | None:
 
 def discard_superseded(folder: Path, keep: int) -> None:
     """Delete all but the newest `keep` sealed checkpoints and the best ones that these name; call after sealing."""
-    newest = _newest_first(folder)
+    newest = newest_first(folder)
     kept = [checkpoint for checkpoint in newest if (checkpoint / SEAL).is_file()][:keep]
     kept += [best for checkpoint in kept if (best := best_of(checkpoint)) is not None]
     for checkpoint in newest:
@@ -74,14 +79,16 @@ def discard_superseded(folder: Path, keep: int) -> None:
 
 
 class OwnBestCheckpoint(TrainerCallback):
-    """Finds the best checkpoint of a resumed run in its own folder: that may have moved."""
+    """Finds the best checkpoint of a resumed run in its own folder, if it is there: that may have moved."""
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.best_global_step:
             best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-            state.best_model_checkpoint = str(best) if best.is_dir() else None
+            recorded = state.best_model_checkpoint  # elsewhere, if the run goes on in another folder
+            kept = recorded if recorded and Path(recorded).is_dir() else None
+            state.best_model_checkpoint = str(best) if best.is_dir() else kept
 
 
-def _newest_first(folder: Path) -> list[Path]:
+def newest_first(folder: Path) -> list[Path]:
     found = [path for path in folder.glob("checkpoint-*") if path.is_dir() and path.name.split("-")[-1].isdigit()]
     return sorted(found, key=lambda path: int(path.name.split("-")[-1]), reverse=True)

@@ -50,7 +50,7 @@ REFUSED: dict[str, str] = {
         "greater_is_better enable_jit_checkpoint restore_callback_states_from_checkpoint "
         "remove_unused_columns label_names batch_eval_metrics include_for_metrics eval_do_concat_batches "
         "prediction_loss_only eval_use_gather_object length_column_name do_train do_eval do_predict "
-        "disable_tqdm".split(),
+        "disable_tqdm bf16_full_eval fp16_full_eval".split(),
         _RUN,
     ),
 }

@@ -40,6 +40,7 @@ from hf_longseq.training.config import FinetuneConfig, SPTConfig
 from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
 from hf_longseq.training.rows import check_classes, default_processor, describe, model_rows, opened
 from hf_longseq.training.sampling import (
+    FILLER,
     FilledDataset,
     FilledSampler,
     FillerCollator,
@@ -106,6 +107,7 @@ class LongSeqTrainer(Trainer):
                 "push: log in with `hf auth login` or HF_TOKEN, or give hub_strategy='end'."
             )
         if isinstance(args, FinetuneConfig):
+            self._asked_batch = args.per_device_train_batch_size
             args.share_batch()
             args.device  # noqa: B018  settings of a recipe have set up none
         self._read_rows, self.transfer, self.processor = None, None, processing_class
@@ -135,7 +137,7 @@ class LongSeqTrainer(Trainer):
             if not pretrains(args):
                 check_classes(model.config, {"train_dataset": train_dataset, "eval_dataset": eval_dataset})
             args.remove_unused_columns, args.label_names = False, ["labels"]
-            _check_smoothing(args, model, parts.metrics)
+            _check_wishes(args, model, parts.metrics, kwargs)
             if not kwargs.get("compute_metrics"):
                 metrics, args.batch_eval_metrics = parts.metrics, True
                 stock = type(self).compute_loss is Trainer.compute_loss
@@ -176,6 +178,36 @@ class LongSeqTrainer(Trainer):
             self.accelerator.state.fsdp_plugin.mixed_precision_policy = MixedPrecisionPolicy()
         if isinstance(data_collator, DataCollatorForMaskedDenoising):
             self.add_callback(MaskEpochCallback(data_collator))
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+        """As in transformers; `resume_from_checkpoint=True` takes the newest checkpoint that is complete."""
+        folder = Path(self.args.output_dir or ".")
+        if resume_from_checkpoint is True and (found := checkpoints.newest_first(folder)):
+            intact = checkpoints.newest_intact(folder)
+            if intact is None:
+                raise HfLongSeqError(
+                    f"{found[0]} is not complete, nor is an older checkpoint beside it: start again without "
+                    "resume_from_checkpoint, or give that folder to trust it as it is."
+                )
+            resume_from_checkpoint = str(intact)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _hp_search_setup(self, trial) -> None:
+        """As in transformers; the batch is shared anew, and training is masked as the trial says. Masks of evaluation
+        stay, so that trials can be compared."""
+        before = copy.copy(self.args)
+        super()._hp_search_setup(trial)
+        if trial is None or not isinstance(self.args, FinetuneConfig):
+            return
+        for name in ("objective", "both_directions", "num_levels"):
+            if getattr(self.args, name, None) != getattr(before, name, None):
+                raise HfLongSeqError(f"a trial changes {name}, and the loss that judges it: leave {name} out.")
+        if self.args.per_device_train_batch_size == before.per_device_train_batch_size:
+            self.args.per_device_train_batch_size = self._asked_batch
+        self.args.share_batch()
+        for name in {"mask_ratio", "span_length"} & set(vars(self.data_collator)):
+            setattr(self.data_collator, name, getattr(self.args, name) or getattr(self.data_collator, name))
+        self.create_accelerator_and_postprocess()
 
     def evaluation_loop(self, *args, **kwargs):
         """As in transformers; batches that an interrupted evaluation left are not counted."""
@@ -297,6 +329,9 @@ class LongSeqTrainer(Trainer):
         training_collator = self.data_collator
         if not kwargs.get("is_training"):
             dataset = dataset if self._read_rows is None else self._read_rows(dataset)
+            labelled = "labels" in (getattr(dataset, "column_names", None) or ())
+            if labelled and self._described and not pretrains(self.args):
+                check_classes(self.model.config, {"the data set": dataset})
             self.data_collator = self.eval_data_collator or training_collator
         elif self._fills(dataset):
             dataset = FilledDataset(dataset, self.args.train_batch_size * self.args.world_size)
@@ -309,6 +344,12 @@ class LongSeqTrainer(Trainer):
         # dropout of every later step by the number of iterators made so far, and a resume makes fewer.
         loader.generator = torch.Generator().manual_seed(self.args.seed)
         return loader
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        # for the collator to see which rows fill
+        columns = dict.fromkeys([*(self._signature_columns or ()), FILLER])
+        self._signature_columns = list(columns)  # type: ignore[assignment]  # transformers declares None
 
     def _run_epoch(self, *args, **kwargs):
         # A run that was killed after its last step has nothing left to train; the stock loop would take one step more.
@@ -443,10 +484,16 @@ def _is_foreign(model: Any) -> bool:
     return isinstance(_bare(model), PreTrainedModel) and not hasattr(_bare(model), "parameter_groups")
 
 
-def _check_smoothing(args: TrainingArguments, model: Any, metrics: SplitMetrics) -> None:
-    """Raise where transformers would smooth the labels of the wrong positions, or none."""
+def _check_wishes(args: TrainingArguments, model: Any, metrics: SplitMetrics, given: dict[str, Any]) -> None:
+    """Raise where transformers would smooth the labels of the wrong positions, or none, and where outputs would be
+    prepared for metrics that are not given."""
     if args.label_smoothing_factor and (getattr(metrics, "causal", False) or _is_foreign(model)):
         raise HfLongSeqError(
             f"label_smoothing_factor is {args.label_smoothing_factor:g}, which causal objectives and models of "
             "transformers do not take here: leave it at 0."
+        )
+    if given.get("preprocess_logits_for_metrics") and not given.get("compute_metrics"):
+        raise HfLongSeqError(
+            "preprocess_logits_for_metrics has no compute_metrics to prepare for: give both, or neither for metrics "
+            "that fit the rows."
         )
