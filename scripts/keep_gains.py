@@ -34,13 +34,15 @@ SOURCES = {
     "tones": ("spoken tones", "values", 424),
     "voices": ("voices", "values", 500),
     "pathfinder-16": ("Pathfinder 16 x 16", "values", 256),
+    "pathfinder-32": ("Pathfinder 32 x 32", "values", 1024),
 }
 
 
 def kept_gains(means: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """A line per gain over an equal budget, of all arms and gains: where, with what, how much, in points."""
+    """A line per gain over an equal budget, of all arms and gains of several seeds: where, with what, how much, in
+    points."""
     lines = []
-    for _, gain in found[found["against"].map(is_tied)].iterrows():
+    for _, gain in found[found["against"].map(is_tied) & found["p"].notna()].iterrows():
         alike = means[(means["data"] == gain["data"]) & (means["labels"] == gain["labels"])]
         mine = alike[alike["architecture"] == gain["architecture"]].set_index(["arm", "protocol"])
         arm, tied = mine.loc[(gain["arm"], gain["protocol"])], mine.loc[gain["against"]].iloc[0]

@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/configuration_s4.py

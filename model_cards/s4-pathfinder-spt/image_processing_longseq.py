@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/image_processing_longseq.py

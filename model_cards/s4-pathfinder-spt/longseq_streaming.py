@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/longseq_streaming.py

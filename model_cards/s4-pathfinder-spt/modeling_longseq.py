@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/modeling_longseq.py

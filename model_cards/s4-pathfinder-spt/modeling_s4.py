@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/modeling_s4.py

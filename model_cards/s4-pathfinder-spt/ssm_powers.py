@@ -1,0 +1,1 @@
+../../src/hf_longseq/models/ssm_powers.py
