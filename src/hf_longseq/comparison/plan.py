@@ -251,8 +251,8 @@ class Planner:
         return replace(recipe, data=_seeded(data, seed))
 
     def _amount(self, arm: Arm, tie: str, point: dict, fraction: float | None, seed: int) -> float | None:
-        """What an arm that pretrains takes in both phases: steps, operations, or epochs of the labels that as many
-        examples make."""
+        """What an arm that pretrains takes in both phases: steps, operations, or the examples that make epochs of the
+        labels."""
         recipe = self._at(arm.recipe, point, fraction, seed)
         inputs, labels = self.count(recipe.data)
         steps = recipe.pretrain.steps(inputs), recipe.finetune.steps(labels)
@@ -260,7 +260,7 @@ class Planner:
             return sum(steps)
         examples = recipe.pretrain.examples_seen(steps[0], inputs), recipe.finetune.examples_seen(steps[1], labels)
         if tie == "epochs":
-            return sum(examples) / labels
+            return sum(examples)
         first, second = self.flops(recipe, "pretrain"), self.flops(recipe, "finetune")
         return None if first is None or second is None else examples[0] * first + examples[1] * second
 
@@ -288,8 +288,7 @@ class Planner:
         if tie == "steps":
             steps = round(amounts[0])
         else:
-            examples = amounts[0] * labels if tie == "epochs" else amounts[0] / cost
-            steps = recipe.scratch.steps_that_see(examples, labels)
+            steps = recipe.scratch.steps_that_see(amounts[0] / cost, labels)
         if steps <= scratch_steps:
             first = self._at(arm.tied_to.recipe, points[0], fraction, seed)
             raise HfLongSeqError(
