@@ -140,6 +140,9 @@ larger=(--task pathfinder --data.contour_length 6 --seeds 20 21 22)
 run_pathfinder-32-s4() {
     faster --arch s4 "${larger[@]}" --pretrain.max_steps 10000 --finetune.max_steps 10000 --finetune.eval_steps 250 "$@"
 }
+run_pathfinder-32-s4-rate() {
+    run_pathfinder-32-s4 --inits scratch-tied@steps --tune --tune_seeds 1000 --grid lr=5e-4,1e-3,2e-3,4e-3 "$@"
+}
 run_pathfinder-32-transformer() { plateau_transformer "${larger[@]}" "$@"; }
 
 # the paper's scarcity: pretraining reads the labelled inputs alone, or all; the plan fixed settings and seeds beforehand

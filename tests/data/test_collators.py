@@ -435,7 +435,8 @@ def test_the_stock_trainer_trains_a_transformers_language_model(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_masks_after_a_resume_are_those_of_the_uninterrupted_run(tmp_path):
+@pytest.mark.parametrize("stream, step", [(False, 6), (True, 3)], ids=["in the second epoch", "of a stream"])
+def test_masks_after_a_resume_are_those_of_the_uninterrupted_run(stream, step, tmp_path):
     from transformers import (
         BertConfig,
         BertForMaskedLM,
@@ -464,11 +465,12 @@ def test_masks_after_a_resume_are_those_of_the_uninterrupted_run(tmp_path):
             logging_steps=1,
             seed=0,
         )
-        trainer = Trainer(model, arguments, data_collator=collator, train_dataset=rows)
+        read = rows.to_iterable_dataset() if stream else rows
+        trainer = Trainer(model, arguments, data_collator=collator, train_dataset=read)
         trainer.add_callback(MaskEpochCallback(collator))
         trainer.train(resume_from_checkpoint=resume)
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
     whole = train(tmp_path / "a", stop=3)
-    resumed = train(tmp_path / "b", resume=str(tmp_path / "a" / "checkpoint-6"))
+    resumed = train(tmp_path / "b", resume=str(tmp_path / "a" / f"checkpoint-{step}"))
     assert resumed == whole

@@ -54,6 +54,13 @@ def test_digits_of_28_pixels_fit_models_of_14_and_32():
     assert torch.allclose(framed[2:30, 2:30], torch.from_numpy(digit / 127.5 - 1).float(), atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(6, 1), (1, 6), (6, 1, 1), (1, 6, 1)])
+def test_a_picture_may_be_one_pixel_wide_or_high(shape):
+    levels = np.arange(6, dtype=np.uint8).reshape(shape) * 51
+    made = LongSeqImageProcessor(height=shape[0], width=shape[1])(levels, return_tensors="pt")["input_values"]
+    torch.testing.assert_close(made, torch.linspace(-1, 1, 6).view(1, 6, 1))
+
+
 def test_wrong_pictures_are_refused():
     processor = LongSeqImageProcessor()
     with pytest.raises(ValueError, match="outside 0..1"):
@@ -93,6 +100,8 @@ def test_channels_are_standardised_with_the_numbers_of_training(tmp_path):
     assert made["input_values"][0, :3].tolist() == [[0.0, -0.25]] * 3 and (made["input_values"][0, 3:] == 0).all()
     one = extractor([[1.0, 2.0]] * 4, return_tensors="np")["input_values"]
     assert one.shape == (1, 4, 2) and one.dtype == np.float32
+    padded = extractor([np.ones((3, 2)), np.ones((4, 2))], pad_to_multiple_of=8)
+    assert padded["input_values"].shape == (2, 8, 2) and padded["attention_mask"].sum(1).tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("rates", [(44_100, 16_000), (8_000, 16_000), (16_000, 1_000)])

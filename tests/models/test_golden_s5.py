@@ -8,9 +8,9 @@ import torch
 from golden_files import golden_leaves, load_golden, relative_error
 from hf_longseq import S5Config
 from hf_longseq.models.modeling_longseq import LongSeqBlock
-from hf_longseq.models.modeling_s5 import S5ForMaskedLM, S5Mixer, legs_normal_part
+from hf_longseq.models.modeling_s5 import S5ForMaskedLM, S5Mixer
 from hf_longseq.models.ssm_cache import RecurrentCache
-from hf_longseq.models.ssm_init import hippo_legs
+from hf_longseq.models.ssm_init import hippo_legs, legs_normal_part
 from hf_longseq.models.ssm_mimo import mimo_scan
 
 # dtype of the module, largest relative error allowed

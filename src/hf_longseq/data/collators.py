@@ -428,13 +428,22 @@ def in_direction(batch: Batch, direction: str) -> Batch:
 
 
 class MaskEpochCallback(TrainerCallback):
-    """Tells a `DataCollatorForMaskedDenoising` the epoch, for a `Trainer`: masks then survive a resume unchanged."""
+    """Tells a `DataCollatorForMaskedDenoising` the epoch, for a `Trainer`: masks then survive a resume unchanged.
+
+    Of a stream this holds within its first pass. Its later passes have no number that a resumed `Trainer` knows, and
+    it begins such a pass again.
+    """
 
     def __init__(self, collator: DataCollatorForMaskedDenoising):
         self.collator = collator
+        self.passes = 0
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.passes = 0
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         # state.epoch is a fraction of passes over the data, so a whole number here up to rounding; of a stream, whose
         # length nobody knows, it is a fraction of the run
         known = has_length(kwargs.get("train_dataloader"))
-        self.collator.set_epoch(int((state.epoch or 0) + 1e-6) if known else state.global_step)
+        self.collator.set_epoch(int((state.epoch or 0) + 1e-6) if known else self.passes)
+        self.passes += 1

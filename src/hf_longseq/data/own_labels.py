@@ -33,6 +33,7 @@ OUTSIDE = "O"
 PREFIXES = ("B-", "I-", "E-", "S-")  # of tags, as in `metrics/spans.py`
 REST = -1  # in the place of a count: as far as the input goes
 UNKNOWN = -1  # in the place of the number of a named class
+ONE_EACH = f"give one for each, or set problem_type={MULTI!r} if they are those of the row"
 RUN = re.compile(r"(\S+)\*(\d+)")
 
 
@@ -103,7 +104,7 @@ class Labels:
             closing = np.full((length - len(laid), *laid.shape[1:]), IGNORE, laid.dtype)
             laid = np.concatenate([laid, closing])
         elif len(laid) != length and not (cut and len(laid) > length):
-            raise HfLongSeqError(f"{where} has {len(laid)} labels for {length} positions: give one for each.")
+            raise HfLongSeqError(f"{where} has {len(laid)} labels for {length} positions: {ONE_EACH}.")
         laid = laid[:length]
         return laid[:, 0] if laid.ndim == 2 and laid.shape[1] == 1 else laid
 
@@ -113,7 +114,7 @@ class Labels:
         if len(laid) == sizes.sum() != len(text):
             return laid
         if len(laid) != len(text):
-            raise HfLongSeqError(f"{where} has {len(laid)} labels for {len(text)} characters: give one for each.")
+            raise HfLongSeqError(f"{where} has {len(laid)} labels for {len(text)} characters: {ONE_EACH}.")
         spread = np.repeat(laid, sizes, axis=0)
         starts, tags = np.cumsum(sizes) - sizes, self.names if self.problem == SINGLE else ()
         for size in np.unique(sizes[sizes > 1]).tolist():

@@ -62,6 +62,7 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
         padding: bool | str = True,
         max_length: int | None = None,
         truncation: bool = True,
+        pad_to_multiple_of: int | None = None,
         return_attention_mask: bool | None = None,
         return_tensors: str | None = None,
         **kwargs,
@@ -75,8 +76,9 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
             padding: True or "longest", "max_length", or False (then all must have one length to become tensors).
             max_length: Instead of the extractor's own.
             truncation: Cut at `max_length`.
+            pad_to_multiple_of: Pad up to the next multiple of this length.
             return_attention_mask: Leave the mask out with False.
-            return_tensors: "pt" or "np"; None gives lists.
+            return_tensors: "pt", or "np", which is the default.
 
         Raises:
             ValueError: For an empty series, one with NaN, or with other channels than the model's.
@@ -97,6 +99,7 @@ class LongSeqFeatureExtractor(SequenceFeatureExtractor):
             features,
             padding=padding,
             max_length=limit,
+            pad_to_multiple_of=pad_to_multiple_of,
             return_attention_mask=return_attention_mask,
             return_tensors=return_tensors or "np",
         )

@@ -125,9 +125,8 @@ def as_pillow(image):
         raise ValueError(f"a picture of {kind} holds values outside 0..{highest}; give 0..1, or levels 0..255.")
     if pixels.is_floating_point():
         pixels = (pixels * 255).round()
-    pixels = pixels.to(torch.uint8).squeeze(-1).contiguous()
-    size = (pixels.shape[1], pixels.shape[0])
-    return Image.frombytes("L" if pixels.ndim == 2 else "RGB", size, bytes(pixels.flatten().tolist()))
+    pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[-1] == 1 else pixels
+    return Image.fromarray(pixels.to(torch.uint8).numpy(force=True))
 
 
 __all__ = ["LongSeqImageProcessor"]

@@ -21,25 +21,9 @@ from .longseq_heads import (
 )
 from .longseq_layers import LongSeqDropout
 from .modeling_longseq import LongSeqModel, LongSeqPreTrainedModel, full_auto_map
-from .ssm_init import as_pairs, hippo_legs, log_uniform, ssm_parameter
+from .ssm_init import as_pairs, legs_normal_part, log_uniform, ssm_parameter
 from .ssm_mimo import MimoMixer, MimoSystem, lecun_normal
 from .ssm_step import check_finite
-
-
-def legs_normal_part(size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eigenvalues (n,) and eigenvectors (n, n, in columns) of HiPPO-LegS + P P^T, by rising imaginary part.
-
-    The phase of each vector is fixed so that P is real and positive in their basis; complex128 on the CPU.
-    Source: Smith et al., 2023, section 4.2.
-    """
-    a_nn, _ = hippo_legs(size)
-    p_n = torch.sqrt(torch.arange(size, dtype=torch.float64, device="cpu") + 0.5)
-    skew_nn = a_nn + torch.outer(p_n, p_n)
-    real = skew_nn.diagonal().mean()
-    skew_nn = (skew_nn - skew_nn.T) / 2
-    imag_n, vectors_nn = torch.linalg.eigh(torch.complex(torch.zeros_like(skew_nn), -skew_nn))
-    projected_n = vectors_nn.conj().T @ p_n.to(vectors_nn.dtype)
-    return torch.complex(real.expand(size), imag_n), vectors_nn * (projected_n / projected_n.abs())
 
 
 @use_kernel_forward_from_hub("S5Mixer")

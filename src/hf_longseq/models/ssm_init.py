@@ -35,11 +35,26 @@ def hippo_legs(state_size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return a_NN, root
 
 
-def hippo_legs_dplr(state_size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """HiPPO-LegS as A = V (diag(w) - P P*) V*, the conjugate half with Im w > 0.
+def legs_normal_part(state_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eigenvalues (N,) and eigenvectors (N, N, in columns) of HiPPO-LegS + P P^T, by rising imaginary part.
 
     Adding P P^T with P_k = sqrt(k + 1/2) leaves -1/2 I plus a skew-symmetric matrix, which a unitary V diagonalises.
-    Eigenvectors are only defined up to a phase; it is fixed here so that P is real and positive.
+    Eigenvectors are only defined up to a phase; it is fixed here so that P is real and positive in their basis.
+
+    Returns:
+        complex128 on the CPU. Source: Gu et al., "S4", 2022, C.1; Smith et al., "S5", 2023, section 4.2.
+    """
+    a_NN, b_N = hippo_legs(state_size)
+    p_N = b_N / math.sqrt(2)
+    skew_NN = a_NN + torch.outer(p_N, p_N)
+    skew_NN = (skew_NN - skew_NN.T) / 2
+    imag_N, v_NN = torch.linalg.eigh(torch.complex(torch.zeros_like(skew_NN), -skew_NN))
+    projected_N = v_NN.conj().T @ p_N.to(v_NN.dtype)
+    return torch.complex(torch.full_like(imag_N, -0.5), imag_N), v_NN * (projected_N / projected_N.abs())
+
+
+def hippo_legs_dplr(state_size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """HiPPO-LegS as A = V (diag(w) - P P*) V*, the conjugate half with Im w > 0.
 
     Args:
         state_size: N, even.
@@ -47,18 +62,10 @@ def hippo_legs_dplr(state_size: int) -> tuple[torch.Tensor, torch.Tensor, torch.
     Returns:
         w (n,), P (n,), B (n,), complex128 on the CPU, in rising order of Im w. Source: Gu et al., "S4", 2022, C.1.
     """
-    a_NN, b_N = hippo_legs(state_size)
-    p_N = torch.sqrt(torch.arange(state_size, dtype=torch.float64, device="cpu") + 0.5)
-    skew_NN = a_NN + torch.outer(p_N, p_N)
-    skew_NN = (skew_NN - skew_NN.T) / 2
-    frequencies_N, vectors_NN = torch.linalg.eigh(torch.complex(torch.zeros_like(skew_NN), -skew_NN))
+    w_N, v_NN = legs_normal_part(state_size)
     half = slice(state_size // 2, None)
-    adjoint_nN = vectors_NN[:, half].conj().T
-    p_n = adjoint_nN @ p_N.to(adjoint_nN.dtype)
-    b_n = adjoint_nN @ b_N.to(adjoint_nN.dtype)
-    phase_n = p_n.conj() / p_n.abs()
-    w_n = torch.complex(torch.full_like(frequencies_N[half], -0.5), frequencies_N[half])
-    return w_n, p_n * phase_n, b_n * phase_n
+    b_n = v_NN[:, half].conj().T @ hippo_legs(state_size)[1].to(v_NN.dtype)
+    return w_N[half], b_n / math.sqrt(2), b_n
 
 
 def diagonal_poles(state_size: int, kind: str) -> torch.Tensor:

@@ -1,0 +1,26 @@
+"""What `docs/kernels.md` says of kept kernels is what their curves say."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("checkpoint, layer, sentence", [
+    ("pretrained", 3, "{row:.0f} dB below a channel's peak after pretraining, and {near:.0f} and {far:.0f} dB"),
+    ("SPT", 3, "with labels it is {row:.0f} dB, between {near:.0f} and {far:.0f}."),
+    ("scratch", 3, "From scratch they only fall ({near:.0f}, {row:.0f} and {far:.0f} dB at the three offsets)"),
+    ("DNA SPT", 3, "so they do on DNA ({near:.0f}, {row:.0f} and {far:.0f})"),
+    ("pretrained", 0, "The first layer knows least of rows: {row:.0f} dB, between {near:.0f} and {far:.0f}."),
+])  # fmt: skip
+def test_kernels_of_pathfinder_peak_at_the_distance_of_a_row(checkpoint, layer, sentence):
+    curves = pd.read_csv(ROOT / "results/kernels/pathfinder-s4/curves.csv")
+    kernels = curves[curves["curve"] == "kernel_median_db_by_offset"]
+    of_layer = kernels[(kernels["checkpoint"] == checkpoint) & (kernels["layer"].astype(str) == str(layer))]
+    below = -of_layer.set_index(of_layer["at"].round())["value"]
+    numbers = {"near": below[-22], "row": below[-32], "far": below[-46]}
+    assert (numbers["row"] < min(numbers["near"], numbers["far"]) - 2) == (checkpoint in ("pretrained", "SPT"))
+    page = " ".join((ROOT / "docs/kernels.md").read_text(encoding="utf-8").split())
+    assert sentence.format(**numbers) in page
