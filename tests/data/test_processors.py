@@ -68,6 +68,8 @@ def test_wrong_pictures_are_refused():
     for levels in (np.full((4, 4), 300), np.full((4, 4), 1000, np.uint16), np.full((4, 4), -1)):
         with pytest.raises(ValueError, match="integers holds values outside 0..255"):
             processor(levels, return_tensors="pt")
+    with pytest.raises(ValueError, match=r"shape \(0, 5\)"):
+        processor(np.zeros((0, 5), np.uint8), return_tensors="pt")
     with pytest.raises(ValueError, match="floats holds values outside 0..1"):
         processor(np.full((4, 4), np.nan), return_tensors="pt")
     with pytest.raises(ValueError, match="more than 8 bits a pixel"):

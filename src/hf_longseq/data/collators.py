@@ -11,7 +11,7 @@ by zero and a flag), and only masked positions are scored. What is guaranteed ab
 - `deterministic=True`: a mask depends on the seed and on the example alone, so two evaluations agree;
 - after `set_epoch(n)` (`MaskEpochCallback` calls it for a `Trainer`): a mask depends on (seed, epoch, example),
   hence fresh in every epoch, the same for any number of workers and processes, and the same after a resume
-  (a pass over a stream has the step at which it begins as its epoch, and masks of its own after a resume);
+  (of a stream, within its first pass);
 - otherwise: fresh draws from torch's generator, repeatable for a seed and a number of workers, not after a resume.
 
 An example is known by its content.

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from hf_longseq.data import byte_text
-from hf_longseq.data.own_labels import IGNORE, LABEL_NAMES, read_labels
+from hf_longseq.data.own_labels import LABEL_NAMES, read_labels
 from hf_longseq.data.own_reader import (
     Reader,
     content_of,
@@ -35,6 +35,7 @@ from hf_longseq.data.own_reader import (
     read_numbers,
     text_of,
 )
+from hf_longseq.data.own_runs import IGNORE
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, open_source, rows_of
 from hf_longseq.data.processors import cut_length
 from hf_longseq.data.row_hashes import hash_of

@@ -114,13 +114,13 @@ def as_pillow(image):
     pixels = torch.as_tensor(image)
     if pixels.ndim == 3 and pixels.shape[0] in (1, 3) and pixels.shape[-1] not in (1, 3):
         pixels = pixels.permute(1, 2, 0)
-    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[-1] not in (1, 3)):
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[-1] not in (1, 3)) or not pixels.numel():
         raise ValueError(
             f"a picture has shape {tuple(pixels.shape)}; give (H, W), (H, W, channels) or (channels, H, W)."
         )
     # the types of integers that torch can compare are fewer than those it can hold
     pixels, highest = (pixels, 1) if pixels.is_floating_point() else (pixels.to(torch.int64), 255)
-    if pixels.numel() and not (pixels.min() >= 0 and pixels.max() <= highest):  # NaN is not, either
+    if not (pixels.min() >= 0 and pixels.max() <= highest):  # NaN is not, either
         kind = "floats" if pixels.is_floating_point() else "integers"
         raise ValueError(f"a picture of {kind} holds values outside 0..{highest}; give 0..1, or levels 0..255.")
     if pixels.is_floating_point():
