@@ -2,8 +2,8 @@
 # The comparisons of results/: bash scripts/evidence.sh NAME [options of hf-longseq compare], minutes to hours on two
 # cores. Stopped and started again, each goes on where it was; runs are kept below runs/evidence.
 #
-# All keep one protocol: arms of equal steps, five fresh seeds with labelled subsets of their own, and every arm at the
-# rate that seed 1000 chose for it on validation.
+# Seeds are fresh, with labelled subsets of their own. The explored ones have every arm at the rate that seed 1000 chose
+# for it on validation, the planned ones at those of results/plan.yaml.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

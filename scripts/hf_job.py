@@ -116,7 +116,7 @@ def price(api: HfApi, flavor: str, timeout: str) -> str:
     cost = machines[flavor].unit_cost_usd  # of a minute
     return (
         f"{machines[flavor].pretty_name}: {60 * cost:.2f} USD an hour, at most {minutes * cost:.2f} USD in "
-        f"{minutes:g} minutes; the job measures its minutes per epoch before it trains"
+        f"{minutes:g} minutes"
     )
 
 

@@ -14,93 +14,12 @@ from hf_longseq.training.config import FinetuneConfig, SPTConfig
 from hf_longseq.training.recipe import Recipe, architectures_of, read_recipe
 from write_task_pages import QUESTIONS
 
-INTRODUCTION = """# Recipes
-
-A recipe is one YAML file: model, data, and the phases `pretrain`, `finetune` and `scratch` (what differs from
-`finetune` in a run from scratch). `hf-longseq recipes list` names them, `hf-longseq recipes show listops/s4` prints
-one with its comments. The command line overrides any value:
-
-```bash
-hf-longseq spt --recipe listops/s4 --finetune.learning_rate 5e-4 --output_dir runs/listops-s4
-hf-longseq spt --recipe listops/transformer --pretrain.objective causal --output_dir runs/listops-causal
-hf-longseq spt --recipe listops/s4 --tiny --output_dir runs/trial   # toy sizes, seconds
-hf-longseq spt --recipe listops/s4 --finetune.optim adafactor --pretrain.torch_compile true --output_dir runs/other
-```
-
-With `--task` or `--data` a recipe brings its model and phases to other data; its `data` section, the number of labels
-included, stays behind.
-
-`pretrain` is an `SPTConfig`, `finetune` and `scratch` are `FinetuneConfig`s: transformers' `TrainingArguments`, any
-field of which may stand there. `global_batch_size` counts the examples of a step over all processes, from which the
-accumulation follows, and `num_train_epochs` may take the place of `max_steps`. A mistyped name is an error that
-suggests the right one.
-Three groups are refused, with their reason: fields that a run sets to keep comparisons fair
-(`gradient_accumulation_steps`, `dataloader_drop_last`, `label_smoothing_factor`), to keep its folder whole
-(`save_strategy`, `save_steps`, `load_best_model_at_end`), and those with their own option (`seed`, `output_dir`).
-
-In commands `--learning_rate`, `--num_train_epochs`, `--batch_size` (the global one), `--max_steps` and
-`--per_device_train_batch_size` hold for every phase; `--pretrain.learning_rate` is of one. `--device cpu` leaves an
-accelerator alone.
-
-```yaml
-model: {arch: s4, hidden_size: 64, num_hidden_layers: 2}
-data: {task: listops}
-pretrain: {objective: masked, span_length: 8, max_steps: 1000, optim: adamw_torch_fused}
-finetune: {max_steps: 500, lr_scheduler_type: linear, bf16: true}
-variants:
-  transformer: {model: {arch: transformer, hidden_size: 128}}   # a model of its own, which a comparison takes too
-  dlr: {pretrain: {ssm_learning_rate: 1.0e-4}}                  # for --arch dlr, which keeps the size of the model
-  causal: {model: {pooling: last}}                              # for the causal objective
-```
-
-A recipe is for one architecture and one objective; `variants` holds named changes to it. Another `--arch` keeps
-`hidden_size` and `num_hidden_layers` of the model, and the variant of its name. `--recipe` also takes the
-`resolved.yaml` of a run, of a comparison, and of either by version 0.2.
-
-## Where the values come from
-
-1. What the paper tuned: learning rates, batches (of S4 and DLR), mask ratios, pooling.
-2. What it leaves open (depth, width, decay, warm-up, epochs, batches of the Transformers): the configuration files of
-   its official code, unless the first lines of a recipe say otherwise.
-3. Our own choice for the rest, marked "not in the paper" in the recipe.
-
-`transformer` is the model of the paper's Table 1 (sinusoidal positions, the sizes of Tay et al.),
-`transformer-rotary` that of Table 2; outside of the Long Range Arena there is one Transformer, a rotary one. LRU, S5
-and MEGA follow their own authors; the CNN has the size and the rates of S4.
-
-## How all recipes differ from the official code
-
-- Positions are masked with the paper's ratio; many official files leave masking off by default.
-- Both phases have one model section; the official files of three tasks contradict each other.
-- Weight decay spares biases, norms and the skip D. dt is trained with the rate of A and B, all of Lambda and W with
-  one rate.
-- Attention and batch norm skip padding. Every evaluation example counts. Masks of evaluation are fixed.
-- Validation makes every choice: Text holds out a validation split, BIDMC is split by recording.
-- The learning rate falls by a cosine where the official files wait for plateaus or halve it in stages.
-- float32 throughout; `--finetune.bf16 true` and `--pretrain.bf16 true` are for GPUs.
-
-The paper ended every phase after 24 hours on one GPU (Path-X and Speech Commands Transformers: five days on four),
-so the epochs below are an upper bound. **The runs at full size are still to be done here.**
-
-## Sequences of different lengths
-
-`--pretrain.train_sampling_strategy group_by_length` (and `--finetune...`) makes batches of examples of similar
-length, in an order that depends on seed and epoch alone. Of the positions in random batches of 32, 45% are padding on
-ListOps and 46% on news articles of up to 4,096 bytes; grouped, 2% and 6%
-(`benchmarks/results/cpu-epyc-1-thread-length-grouping.csv`). It is off in the recipes, because the paper
-shuffles and batch norm would see batches of one length; with `--data` it is on.
-
-## All recipes
-
-`2 x 3e-3 x 32` would read: 2 epochs at learning rate 3e-3 in batches of 32; `steps` says so where the budget is
-given in steps. Pretraining shows the masked ratio and the loss, CE for cross-entropy over tokens or grey levels,
-L1 otherwise. The parameters are those of the classifier.
-"""
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "recipes.md"
 
 
 def recipe_page() -> str:
-    """Markdown of the page."""
-    lines = [INTRODUCTION]
+    """Markdown of the page: what stands before the tables stays, the tables are written anew."""
+    lines = [PAGE.read_text(encoding="utf-8").partition("\n### ")[0]]
     rows: dict[str, list[str]] = {}
     for name in recipes.names():
         for arch in architectures_of(read_recipe(name)):
@@ -191,6 +110,5 @@ def _causal(masked: Recipe, causal: Recipe) -> str:
 
 
 if __name__ == "__main__":
-    page = Path(__file__).resolve().parent.parent / "docs" / "recipes.md"
-    page.write_text(recipe_page(), encoding="utf-8")
-    print(f"{page} written")
+    PAGE.write_text(recipe_page(), encoding="utf-8")
+    print(f"{PAGE} written")

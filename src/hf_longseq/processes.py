@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for any process that another one has started: workers of data and of comparisons, and launched ones."""
 
+import contextlib
 import os
+import signal
 import threading
 import time
+from collections.abc import Iterator
 
 
 def end_with_parent() -> None:
@@ -17,3 +20,17 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextlib.contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM, which may reach this process alone, end what it started as Ctrl-C does, if nobody else answers."""
+    unanswered = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    mine = unanswered and threading.current_thread() is threading.main_thread()
+    if mine:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -54,7 +54,7 @@ def test_the_page_says_what_the_table_says(keep_gains):
     large, poor = kept[kept["gain_of_other_seeds"] > 5], kept[kept["from_scratch"] <= 0.55]
     assert len(large) == 22 and set(large.index) <= set(poor.index)
     assert (len(poor), (poor["gain_of_other_seeds"] < 2).sum()) == (48, 16)
-    assert "All 22 gains above five points are" in page
+    assert "all 22 gains above five points are" in page
     assert "Of the 48 comparisons on the poorer side sixteen gained" in page
     correlation, p, sets = keep_gains.foretold(kept)
     assert f"rank correlation is {correlation:.2f}, p = {p:.2f} with {sets} data sets".replace("-", "−") in page

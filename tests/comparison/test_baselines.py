@@ -103,6 +103,15 @@ def test_numbers_are_predicted_by_ridge():
     assert found["log spectra"] < 0.3 * found["majority"]
 
 
+def test_two_numbers_at_every_position_are_predicted():
+    values = random.randn(12, 40)
+    labels = np.stack([values, -values], axis=2)
+    rows = Dataset.from_dict({"input_values": values.tolist(), "labels": labels.tolist()})
+    spec = TaskSpec("toy", "values", 40, num_channels=1, problem_type="regression", per_position=True, metric="rmse")
+    found = scores(rows, rows, spec, "rmse")
+    assert min(found.values()) < 0.1 < found["majority"]
+
+
 def test_several_labels_are_scored_by_f1():
     ids = random.randint(1, 5, (80, 20))
     labels = np.stack([(ids == 1).sum(1) > 4, (ids == 2).sum(1) > 4], axis=1).astype(np.float32)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -153,15 +154,17 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(alone, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_an_interrupt_lets_each_run_save_its_step_and_the_command_goes_on_from_it(alone, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_each_run_save_its_step_and_the_command_goes_on_from_it(alone, tmp_path, monkeypatch, number):
     def interrupt():
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
     with pytest.raises(KeyboardInterrupt):
         compare("listops-tiny", tmp_path / "out", jobs=2, listener=Blow(interrupt), **LISTOPS)
     assert not processes_of_runs()
     assert list((tmp_path / "out").glob("runs/*/checkpoints/*/complete.json"))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     compare("listops-tiny", tmp_path / "out", **LISTOPS)
     assert weights(tmp_path / "out") == weights(alone.output_dir)
 

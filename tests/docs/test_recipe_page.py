@@ -1,11 +1,7 @@
 """The page of the recipes says what the YAML files say."""
 
-from pathlib import Path
-
 from hf_longseq import recipes
-from write_recipe_page import recipe_page
-
-PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+from write_recipe_page import PAGE, recipe_page
 
 
 def test_the_page_is_up_to_date():

@@ -19,6 +19,7 @@ from hf_longseq.hub.model_card import (
     eval_results_file,
     head_of,
     pipeline_tag,
+    real_example,
     render_card,
     snippets,
 )
@@ -74,6 +75,21 @@ def test_the_card_tells_the_whole_story(built):
         assert said in text, said
     assert "None" not in text.replace("[None]", "") and "{{" not in text and "\n\n\n\n" not in text
     assert {"learning_curve.png", "kernels.png"} <= {path.name for path in (built / "classifier").iterdir()}
+
+
+def test_a_card_tells_the_options_of_the_task_and_its_example_keeps_them(runs, tmp_path):
+    given = {"contour_length": 2, "train_examples": 1, "eval_examples": 1, "data_dir": "/mine"}
+    run = read_run(runs / "classifier")
+    data = {**run.settings["data"], "task": "pathfinder-16", **given}
+    text = card_of(replace(run, settings={**run.settings, "data": data}), _open(run.folder))
+    assert "| its options | contour_length 2, train_examples 1, eval_examples 1 |" in text and "/mine" not in text
+    pictures = []
+    for length in (2, 3):
+        (tmp_path / str(length)).mkdir()
+        name, label = real_example("pathfinder-16", {**given, "contour_length": length}, tmp_path / str(length))
+        pictures.append((tmp_path / str(length) / name).read_bytes())
+        assert label in ("apart", "joined")
+    assert pictures[0] != pictures[1]
 
 
 PLAN = [

@@ -83,7 +83,7 @@ def test_a_signal_saves_the_step_under_way_and_the_run_goes_on_from_it(recipe, s
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-    assert checkpoints.last_checkpoint(tmp_path / "run").name == f"checkpoint-{at}"
+    assert checkpoints.newest_intact(tmp_path / "run" / "checkpoints").name == f"checkpoint-{at}"
     told = []
     resumed = pretrain(recipe, tmp_path / "run", listener=lambda label, step, total, text: told.append((step, text)))
     step, text = told[0]
@@ -108,7 +108,7 @@ def test_gradients_that_are_no_numbers_end_the_run_before_they_are_saved(recipe,
         match="norm of the gradient is nan at step 6: lower pretrain.learning_rate.* weights of checkpoint-3",
     ):
         pretrain(recipe, tmp_path / "run")
-    kept = checkpoints.last_checkpoint(tmp_path / "run")
+    kept = checkpoints.newest_intact(tmp_path / "run" / "checkpoints")
     assert kept.name == "checkpoint-3"
     assert all(tensor.isfinite().all() for tensor in load_file(kept / "model.safetensors").values())
 

@@ -6,7 +6,7 @@ from transformers import TrainerState, TrainingArguments
 
 from hf_longseq import finetune
 from hf_longseq.training import checkpoints
-from hf_longseq.training.checkpoints import last_checkpoint
+from hf_longseq.training.checkpoints import newest_intact
 
 
 def make_checkpoint(run, step, best=None, sealed=True):
@@ -24,8 +24,8 @@ def test_without_a_seal_a_checkpoint_does_not_count(tmp_path):
     make_checkpoint(tmp_path, 5)
     make_checkpoint(tmp_path, 10)
     make_checkpoint(tmp_path, 15, sealed=False)
-    assert last_checkpoint(tmp_path).name == "checkpoint-10"  # by number, not as text
-    assert last_checkpoint(tmp_path / "nowhere") is None
+    assert newest_intact(tmp_path / "checkpoints").name == "checkpoint-10"  # by number, not as text
+    assert newest_intact(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "optimizer_0/shard.distcp", "complete.json"])
@@ -39,16 +39,16 @@ def test_damage_to_any_file_is_found_and_the_checkpoint_before_is_used(tmp_path,
     else:
         flipped = bytes([content[0] ^ 1]) + content[1:]
         path.write_bytes({"truncated": content[:-3], "flipped": flipped, "empty": b""}[damage])
-    assert last_checkpoint(tmp_path).name == "checkpoint-5"
+    assert newest_intact(tmp_path / "checkpoints").name == "checkpoint-5"
 
 
 def test_a_checkpoint_whose_best_one_is_damaged_is_passed_over(tmp_path):
     make_checkpoint(tmp_path, 5, best=5)
     make_checkpoint(tmp_path, 10, best=10)
     make_checkpoint(tmp_path, 15, best=10)
-    assert last_checkpoint(tmp_path).name == "checkpoint-15"
+    assert newest_intact(tmp_path / "checkpoints").name == "checkpoint-15"
     (tmp_path / "checkpoints" / "checkpoint-10" / "model.safetensors").write_bytes(b"")
-    assert last_checkpoint(tmp_path).name == "checkpoint-5"
+    assert newest_intact(tmp_path / "checkpoints").name == "checkpoint-5"
 
 
 def test_a_best_checkpoint_is_found_where_it_is(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_longseq import recipes as shipped
-from hf_longseq.comparison.arms import split_name
+from hf_longseq.comparison.arms import from_scratch, split_name
 from hf_longseq.errors import HfLongSeqError, did_you_mean
 from hf_longseq.training import run_folder
 from hf_longseq.training.architectures import is_hf
@@ -70,7 +70,7 @@ class Init:
                 )
             return cls(label, name, tie=words[0] if words else TIES[0])
         fields = variant_fields(label)
-        if fields and not pretrains(name):
+        if fields and name not in OBJECTIVE_OF:
             raise HfLongSeqError(
                 f"inits holds {label!r}: only arms that pretrain have variants, as spt-masked@span_length=8."
             )
@@ -99,11 +99,6 @@ def _changes(label: str, fields: dict[str, Any]) -> Raw:
             )
         changes.setdefault("data" if name == "pretrain_inputs" else "pretrain", {})[name] = value
     return changes
-
-
-def pretrains(label: str) -> bool:
-    """Whether an arm begins with self-pretraining."""
-    return split_name(label)[0] in OBJECTIVE_OF
 
 
 def variant_fields(label: str) -> dict[str, Any]:
@@ -250,7 +245,7 @@ def matters(key: str, grid: Mapping[str, tuple], init: str) -> bool:
     section, _, name = key.partition(".")
     if section == "model":
         return True
-    if pretrains(init) or init == "pretrain":
+    if not from_scratch(init):
         return section == "pretrain" if init == "pretrain" else section != "scratch"
     if section == "pretrain":
         return False

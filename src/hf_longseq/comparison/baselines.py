@@ -358,7 +358,8 @@ def frames_around(inputs: Sequence[np.ndarray], reach: int) -> Callable[[np.ndar
 
 def _sequence_scores(guess: np.ndarray, truth: np.ndarray, spec: TaskSpec) -> dict[str, float]:
     metric = {"multi_label_classification": "f1", "regression": "rmse"}.get(spec.problem_type or "", "accuracy")
-    return load_metric(metric).compute(predictions=guess.reshape(truth.shape), references=truth)
+    shape = truth.shape if metric == "f1" else -1
+    return load_metric(metric).compute(predictions=guess.reshape(shape), references=truth.reshape(shape))
 
 
 def _position_scores(guesses: list[np.ndarray], truths: list[np.ndarray], spec: TaskSpec) -> dict[str, float]:

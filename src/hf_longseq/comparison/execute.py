@@ -25,12 +25,12 @@ from typing import Any
 import pandas as pd
 
 from hf_longseq.comparison.answer import LOOKS, Answer, answers
+from hf_longseq.comparison.arms import from_scratch
 from hf_longseq.comparison.axes import (
     Axes,
     base_recipes,
     is_extension,
     parse_grid,
-    pretrains,
     recipe_loader,
     run_section,
     with_windows,
@@ -44,6 +44,7 @@ from hf_longseq.comparison.tables import results_text
 from hf_longseq.comparison.workers import Cluster, Processes, Task, Workers, usual_jobs
 from hf_longseq.data.task import TaskSpec, load_task
 from hf_longseq.errors import HfLongSeqError
+from hf_longseq.processes import ended_as_interrupted
 from hf_longseq.training import distributed, run_folder
 from hf_longseq.training.progress import Listener, silent
 from hf_longseq.training.recipe import Raw, Recipe, joint_settings
@@ -164,7 +165,7 @@ def compare(
             run_folder.write_yaml(output_dir / run_folder.RESOLVED, resolved)
         run_folder.claim_folder(output_dir, resolved, overwrite, finished=RESULTS)
         clear_leftovers(output_dir)
-        with workers:
+        with ended_as_interrupted(), workers:
             found = data if baselines else None
             work = PlanWork(output_dir, planner, found, loaded.spec, listener, workers, num_processes, launch_config)
             return Comparison(output_dir, work.carry_out())
@@ -321,7 +322,7 @@ class PlanWork:
 def keep_best(output_dir: Path) -> Path | None:
     """Copy the reported self-pretrained classifier with the best validation metric to `best`; without one, none."""
     runs = reported(read_results([str(output_dir)]).scores)
-    runs = runs[runs["arm"].map(pretrains)]
+    runs = runs[~runs["arm"].map(from_scratch)]
     if not len(runs):
         return None
     best = runs["validation"].idxmax() if runs["greater_is_better"].all() else runs["validation"].idxmin()

@@ -115,12 +115,12 @@ def real_example(task: str, given: dict[str, Any], folder: Path) -> tuple[str | 
         return LISTOPS, "4"
     if task not in TASKS or TASKS[task].source not in ("generated", "embedded"):
         return None, None
-    known = TASKS[task].parameters
+    known, options = TASKS[task].parameters, task_options(task, given)
     with tempfile.TemporaryDirectory() as cache:
         if TASKS[task].source == "generated":
-            options = {"train_examples": 1, "eval_examples": 1, "num_workers": 1, "cache_dir": cache}
-        else:
-            options = {name: given[name] for name in known if name == "length" and given.get(name) is not None}
+            options |= {"train_examples": 1, "eval_examples": 1, "num_workers": 1, "cache_dir": cache}
+        else:  # the others name what the package does not hold
+            options = {name: options[name] for name in options if name == "length"}
         splits, spec = load_task(task, **{name: value for name, value in options.items() if name in known})
         rows = splits["test"].select(range(1))
         media, tokenizer = media_kind(rows.features, spec), task_tokenizer(spec)
@@ -132,6 +132,13 @@ def real_example(task: str, given: dict[str, Any], folder: Path) -> tuple[str | 
         if tokenizer is None:
             return None, label
         return tokenizer.batch_decode([rows[0][INPUTS[0]].tolist()], skip_special_tokens=True)[0], label
+
+
+def task_options(task: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The recorded options of a task that make its data what they are; none of data that a user brought."""
+    known = TASKS[task].parameters if task in TASKS and task != "own-data" else {}
+    where = ("data_dir", "cache_dir", "num_workers")
+    return {name: given[name] for name in known if name not in where and given.get(name) is not None}
 
 
 def snippets(
@@ -289,6 +296,7 @@ def run_fields(run: Run, head: str) -> dict[str, Any]:
         "head": head,
         "task": data_name(run.settings),
         "task_summary": TASKS[task].summary if task in TASKS and task != "own-data" else "",
+        "task_options": task_options(task, run.settings["data"]),
         "start": start_of(run),
         "inputs": " and ".join(inputs_of(run.settings)),
         "pretraining": own if run.phase == "pretrain" else run.pretraining and run.pretraining["pretrain"],

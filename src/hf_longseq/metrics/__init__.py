@@ -17,8 +17,8 @@ METRICS: dict[str, tuple[str, bool]] = {
     "token_f1": ("", True),
     "mcc": ("", True),
     "span_f1": ("", True),
-    "masked_accuracy": ("MaskedMean", True),
-    "masked_mae": ("MaskedMean", False),
+    "masked_accuracy": ("", True),
+    "masked_mae": ("", False),
 }
 # Shares, printed as per cent.
 PERCENT = ("accuracy", "f1", "token_accuracy", "token_f1", "span_f1", "masked_accuracy")

@@ -58,17 +58,3 @@ class RegressionErrors(_Metric):
         error = np.asarray(predictions, dtype=np.float64) - references
         sums = (error**2).sum(), np.abs(error).sum(), references.sum(), (references**2).sum()
         return spans.error_scores(len(error), *sums)
-
-
-class MaskedMean(_Metric):
-    """Share of scored positions that were restored exactly (`masked_accuracy`), or mean absolute error of the values
-    scored (`masked_mae`), over all of a split."""
-
-    predictions = NUMBER
-    inputs = (
-        "predictions: positions restored, or absolute errors summed, per example; references: how many were scored"
-    )
-
-    def _compute(self, predictions, references):
-        scored = int(np.sum(references))
-        return {self.config_name: float(np.sum(predictions) / scored) if scored else 0.0}

@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from hf_longseq.errors import HfLongSeqError
-from hf_longseq.training.checkpoints import last_checkpoint
+from hf_longseq.training.checkpoints import newest_intact
 
 # The packages that serve a tracker; the first is the one to install.
 PACKAGES = {"tensorboard": ("tensorboard", "tensorboardX"), "trackio": ("trackio",), "wandb": ("wandb",)}
@@ -61,7 +61,7 @@ class StopOnNaN(TrainerCallback):
             f"the {what} is {value} at step {state.global_step}: lower {self.section}.learning_rate "
             f"(now {args.learning_rate}) or set {self.section}.max_grad_norm (now {args.max_grad_norm})"
         )
-        kept = last_checkpoint(Path(args.output_dir).parent)
+        kept = newest_intact(Path(args.output_dir))
         if kept is not None:
             message += f" in another output_dir; the weights of {kept.name}, before that, are kept in {kept}"
         raise Diverged(f"{message}.", state.global_step)

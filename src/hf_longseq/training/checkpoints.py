@@ -9,21 +9,15 @@ A run resumes from the newest folder whose files match its seal. Older checkpoin
 sealed.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 from transformers import TrainerCallback
 
-from hf_longseq.training.run_folder import CHECKPOINTS, file_hash, read_json, sync, write_json
+from hf_longseq.training.run_folder import file_hash, read_json, sync, write_json
 
 SEAL = "complete.json"
 STATE = "trainer_state.json"
-
-
-def last_checkpoint(run: str | os.PathLike) -> Path | None:
-    """The newest checkpoint of a run that is intact, see `newest_intact`."""
-    return newest_intact(Path(run) / CHECKPOINTS)
 
 
 def newest_intact(folder: Path) -> Path | None:

@@ -351,7 +351,7 @@ def _claim(job: Job, settings: dict[str, Any], record: dict[str, Any], overwrite
             f"the data of task {record['task']!r} are not those with which the run in {folder} began: restore them, "
             "or start again with --overwrite."
         )
-    checkpoint = checkpoints.last_checkpoint(folder) if state == "resume" else None
+    checkpoint = checkpoints.newest_intact(folder / run_folder.CHECKPOINTS) if state == "resume" else None
     if checkpoint is None:
         # a new start takes the weights that are there now
         run_folder.write_yaml(folder / run_folder.RESOLVED, settings)
@@ -378,7 +378,7 @@ def _train(
         return metrics_without_prefix(trainer.evaluate(job.data.test, metric_key_prefix="test"), "test")
     except ValueError:
         # Bad data in the first batches: remove a folder without a checkpoint.
-        if distributed.is_main() and checkpoints.last_checkpoint(job.folder) is None:
+        if distributed.is_main() and checkpoints.newest_intact(job.folder / run_folder.CHECKPOINTS) is None:
             run_folder.empty_folder(job.folder)
         raise
 
