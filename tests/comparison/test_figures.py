@@ -1,8 +1,10 @@
 """Pictures of comparisons: which rows the headline has room for."""
 
+import matplotlib
 import pandas as pd
 import pytest
 
+from hf_longseq.comparison import figures
 from hf_longseq.comparison.figures import MOST_ROWS, headline, line_style, most_telling
 from hf_longseq.comparison.tables import Row
 
@@ -39,3 +41,15 @@ def test_the_headline_has_a_column_for_each_gain_that_was_measured(over_scratch,
     arms = {arm: pd.Series(SCORES | {"arm": arm}) for arm in ("scratch-tied@steps", "spt-masked")}
     svg = headline([Row("genes", "s4", 100, "", arms, GAIN, over_scratch)]).svg
     assert [word for word in ("budget", "scratch") if f">{word}<" in svg] == headings
+
+
+def test_curves_of_seeds_that_stop_at_other_steps_are_drawn_through_and_their_mean_is_of_all(monkeypatch):
+    monkeypatch.setattr(figures, "_figure", lambda name, caption, draw_one: draw_one())
+    arm = {"data": "a", "architecture": "s4", "arm": "scratch", "protocol": "", "labels": 100, "pretrain_steps": 0}
+    points = [(0, 5, 0.5), (0, 13, 0.7), (1, 5, 0.6), (1, 9, 0.8), (1, 14, 0.9)]
+    curves = pd.DataFrame([arm | {"seed": seed, "step": step, "value": value} for seed, step, value in points])
+    with matplotlib.rc_context(figures.STYLE):
+        drawn = figures.learning_curves(curves, pd.DataFrame([SCORES | arm])).axes[0].lines
+    first, second, mean = (pd.Series(line.get_ydata(), line.get_xdata()).dropna().round(6) for line in drawn)
+    assert first.to_dict() == {5: 50, 9: 60, 13: 70} and second.to_dict() == {5: 60, 9: 80, 13: 88, 14: 90}
+    assert mean.to_dict() == {5: 55, 9: 70, 13: 79}

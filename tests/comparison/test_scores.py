@@ -52,6 +52,20 @@ def test_seeds_of_other_budgets_or_data_are_not_taken_for_more_seeds_of_an_arm(t
     assert len(reported(read_results([folders[0], older]).scores)) == 7
 
 
+def test_seeds_of_a_folder_may_differ_in_steps_and_folders_must_share_some(tmp_path):
+    """Whole groups are cut off for choosing, so that epochs of the labels are of another number of steps."""
+    one = folder_of(tmp_path / "a", [row(values=(0.5, 0.6), finetune_steps=[13, 14], inputs=[79, 82])])
+    more = folder_of(tmp_path / "b", [row(values=(0.5, 0.7), seed=[0, 2], finetune_steps=[13, 15])])
+    assert list(reported(read_results([one]).scores)["finetune_steps"]) == [13, 14]
+    assert list(reported(read_results([one, more]).scores)["finetune_steps"]) == [13, 14, 15]
+    other = folder_of(tmp_path / "c", [row(values=(0.8, 0.9), seed=[3, 4], finetune_steps=[26, 28])])
+    with pytest.raises(HfLongSeqError, match=r"0.5 in .*a and 0.9 in .*c .finetune_steps 13.0 and 28.0.; leave"):
+        read_results([one, other])
+    same = folder_of(tmp_path / "d", [row(values=(0.5, 0.6), seed=[1, 1], finetune_steps=[13, 14])])
+    with pytest.raises(HfLongSeqError, match=r"contradictory .* 0.5 in .*d and 0.6 in .*d; leave"):
+        read_results([same])
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -99,6 +113,25 @@ def test_a_damaged_plan_is_named(tmp_path, text):
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(HfLongSeqError, match="plan.yaml is not .*"):
         read_results([folder])
+
+
+def test_an_arm_of_two_claims_is_refused(tmp_path):
+    folder = folder_of(tmp_path / "a", [row()])
+    claims = "claims: {first: {gains: {a: [x, spt-masked]}}, second: {gains: {b: [x], a: [spt-masked]}}}"
+    (tmp_path / "plan.yaml").write_text(claims)
+    with pytest.raises(HfLongSeqError, match="plan.yaml names spt-masked of a in two claims, first and second"):
+        read_results([folder])
+    (tmp_path / "plan.yaml").write_text(claims.replace("a: [spt-masked]", "a: [spt-causal]"))
+    assert len(read_results([folder]).scores)
+
+
+def test_a_folder_finds_its_plan_from_inside(tmp_path, monkeypatch):
+    folder = folder_of(tmp_path / "a.dlr", [row(arm="spt-masked")])
+    (tmp_path / "plan.yaml").write_text("claims: {first: {margin: 6, gains: {a: [spt-masked]}}}")
+    for here, word in ((tmp_path / "a.dlr", "."), (tmp_path, "a.dlr")):
+        monkeypatch.chdir(here)
+        for scores in (read_results([word]).scores, read_results([folder]).scores):
+            assert set(scores["family"]) == {"first"} and set(scores["margin"]) == {0.06}
 
 
 @pytest.mark.parametrize("text", ["", "claims:", "rules: {margin: 2}"])

@@ -98,6 +98,15 @@ def test_every_table_has_at_most_eight_columns_and_old_results_say_what_they_do_
     assert tables[2].cells["FLOPs"].iloc[0] == "not recorded\nnot recorded parameters"
 
 
+def test_where_seeds_differ_in_cost_the_median_stands_for_the_arm(tmp_path):
+    cost = {"finetune_steps": [13, 14, 14], "finetune_epochs": [5.2, 5.0, 5.0], "evaluations": [7, 5, 5]}
+    pretrained = row(arm="spt-masked", inputs=[80, 78, 78], pretrain_steps=[9, 8, 8], **cost)
+    _, _, table = tables_of(tmp_path, [row(**cost), pretrained])
+    assert [cell.split("\n")[0] for cell in table.cells["steps"]] == ["14", "8 + 14"]
+    assert [cell.split("\n")[0] for cell in table.cells["inputs read"]] == ["not recorded", "78"]
+    assert set(table.cells["seeds"]) == {"3\n5 evaluations"} and "13" not in results_text(tmp_path)
+
+
 def test_the_screen_shows_the_table_of_the_report(tmp_path):
     rows = [*fair(HIGH, LOW), row(arm="spt-masked", protocol="labels scarce", inputs=10_200, values=LOW)]
     head, columns, *lines = filter(None, results_text(folder_of(tmp_path, rows)).splitlines())

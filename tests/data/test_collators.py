@@ -15,6 +15,8 @@ from hf_longseq.data.collators import (
 )
 from hf_longseq.data.processors import byte_tokenizer
 from hf_longseq.data.task import TaskSpec
+from hf_longseq.models import S4Config, S4ForSequenceClassification
+from hf_longseq.training.sampling import FILLER, FillerCollator
 
 MASK, PAD, VOCAB = 1, 0, 20
 
@@ -297,6 +299,28 @@ class TestFineTuning:
         assert DataCollatorWithLongPadding.from_task(values).num_labels == 2
 
 
+def test_a_true_target_of_minus_100_is_still_scored():
+    collate = DataCollatorWithLongPadding(problem_type="regression")
+    config = S4Config(hidden_size=4, num_hidden_layers=1, state_size=4, num_labels=1, problem_type="regression")
+    model = S4ForSequenceClassification(config)
+    assert model(**collate([{"input_ids": [3, 4], "labels": -100.0}])).loss > 0
+    several = collate([{"input_ids": [3, 4], "labels": [-100, 2.0]}])["labels"]
+    assert (several != -100).all() and torch.allclose(several, torch.tensor([[-100.0, 2.0]]))
+    filled = FillerCollator(collate)(
+        [{"input_ids": [3], "labels": -100.0}, {"input_ids": [3], "labels": 2.0, FILLER: True}]
+    )
+    assert (filled["labels"] == -100).tolist() == [False, True]
+
+
+def test_one_of_several_labels_may_be_unknown():
+    collate = DataCollatorWithLongPadding(problem_type="multi_label_classification")
+    assert collate([{"input_ids": [3], "labels": [1.0, -100.0]}])["labels"].tolist() == [[1.0, -100.0]]
+
+
+def test_rows_without_labels_make_a_batch_without():
+    assert "labels" not in DataCollatorWithLongPadding()([{"input_ids": [3], "labels": None}, {"input_ids": [3]}])
+
+
 BAD = [
     (lambda: masked_tokens(mask_ratio=0.0), None, "mask_ratio is 0.0"),
     (lambda: masked_tokens(mask_ratio=1.0), None, "mask_ratio is 1.0"),
@@ -361,7 +385,27 @@ BAD = [
     (
         lambda: DataCollatorWithLongPadding(problem_type="regression"),
         [{"input_ids": [3], "labels": float("nan")}],
-        "labels of example 0",
+        "labels of example 0 .* hold nan",
+    ),
+    (
+        lambda: DataCollatorWithLongPadding(per_position=True),
+        [{"input_ids": [3, 4], "labels": [0.5, float("inf")]}],
+        "labels of example 0 .* hold inf: give NaN",
+    ),
+    (
+        DataCollatorWithLongPadding,
+        [{"input_ids": [3], "labels": [0.5, 1.5]}, {"input_ids": [3], "labels": [0.5]}],
+        r"example 1 .* shape \(1,\), those of the first \(2,\)",
+    ),
+    (
+        DataCollatorWithLongPadding,
+        [{"input_ids": [3], "labels": 1}, {"input_ids": [3], "labels": None}],
+        "labels of example 1 in the batch are missing",
+    ),
+    (
+        DataCollatorWithLongPadding,
+        [{"input_ids": [3], "labels": None}, {"input_ids": [3], "labels": 0}],
+        "labels of example 0 in the batch are missing",
     ),
 ]
 

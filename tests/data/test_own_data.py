@@ -449,6 +449,17 @@ def test_pictures_of_different_sizes_and_empty_files_are_named(tmp_path):
         load(tmp_path / "pics", tmp_path)
 
 
+def test_a_part_of_a_picture_is_no_picture(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for i in range(20):
+        folder = tmp_path / "pics" / ("cat", "dog")[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.new("L", (5, 4), i).save(folder / f"{i}.png")
+    with pytest.raises(HfLongSeqError, match=r"png .*has 4 x 5 pixels, but max_length is 19: set image_size"):
+        load(tmp_path / "pics", tmp_path, max_length=19)
+    assert load(tmp_path / "pics", tmp_path, max_length=20)[1].max_length == 20
+
+
 TEXTS = [{"text": f"text {i}", "label": "ab"[i % 2]} for i in range(20)]
 MISTAKES = {
     "types": ([{**row, "label": i % 2 if i else "one"} for i, row in enumerate(TEXTS)], {}, None),

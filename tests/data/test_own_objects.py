@@ -65,6 +65,21 @@ def test_texts_in_any_object_are_those_of_a_file(data):
     assert texts(splits) == texts(load("rows.csv")[0]) and spec.labels == ("ham", "spam")
 
 
+def test_rows_of_pandas_may_have_any_index():
+    shuffled = pd.DataFrame(ROWS).sample(frac=1, random_state=0)
+    assert texts(load(shuffled)[0]) == texts(load(shuffled.to_dict("records"))[0])
+    assert rows_of(shuffled["text"])["text"][:] == shuffled["text"].tolist()
+    assert rows_of(shuffled["text"], 3)["text"][:] == shuffled["text"].tolist()[:3]
+
+
+def test_frames_by_the_names_of_their_splits_keep_them():
+    frame = pd.DataFrame(ROWS)
+    kept = load({"train": frame[:40], "validation": frame[40:50], "test": frame[50:]})[0]
+    assert [text for split in ("train", "validation", "test") for text, _ in texts(kept)[split]] == [
+        row["text"] for row in ROWS
+    ]
+
+
 ARRAYS = {
     "pair": (SERIES, CLASSES),
     "mapping": {"x": SERIES, "y": CLASSES},

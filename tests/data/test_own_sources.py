@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import Audio, Dataset, Image, IterableDataset
+from datasets import Audio, Dataset, DatasetDict, Image, IterableDataset
 
-from hf_longseq.data.own_sources import open_source, rows_of
+from hf_longseq.data.own_sources import keep_object, open_source, rows_of
 from hf_longseq.data.task import load_task
 from hf_longseq.errors import HfLongSeqError
 
@@ -100,6 +100,31 @@ def test_one_table_for_the_pictures_of_all_splits_keeps_the_splits(tmp_path):
         open_rows(tmp_path / "pics", tmp_path)
 
 
+def test_any_word_of_a_name_may_be_that_of_a_split(tmp_path):
+    rows = {name: {"text": [name]} for name in ("mine_train", "mine.TEST", "mine-val-1", "mine-val-2")}
+    splits = open_rows(write(tmp_path / "a", **rows), tmp_path).splits
+    read = {"train": ["mine_train"], "test": ["mine.TEST"], "validation": ["mine-val-1", "mine-val-2"]}
+    assert {split: some["text"][:] for split, some in splits.items()} == read
+    shards = {name: {"text": [name]} for name in ("train-00000-of-00002", "train-00001-of-00002", "test_1")}
+    splits = open_rows(write(tmp_path / "b", **shards), tmp_path).splits
+    assert {split: len(some) for split, some in splits.items()} == {"train": 2, "test": 1}
+    with pytest.raises(HfLongSeqError, match=r"train_test\.csv names several splits \(train, test\): rename it"):
+        open_rows(write(tmp_path / "c", train_test={"text": ["a"]}), tmp_path)
+
+
+def test_splits_of_other_names_are_said_to_be_left_out(tmp_path, caplog):
+    rows = Dataset.from_list(LABELLED)
+    assert len(open_rows(DatasetDict({"train": rows, "dev": rows}), tmp_path)) == 120
+    assert not caplog.text
+    open_rows(DatasetDict({"train": rows, "eval": rows}), tmp_path)
+    assert "Of the data only 'train' is read, not 'eval': call the splits to be read train" in caplog.text
+
+
+def test_a_split_of_test_alone_trains_nothing(tmp_path):
+    with pytest.raises(HfLongSeqError, match="test has rows of test alone, and none to train on: add a split train"):
+        load_task("own-data", data=DatasetDict({"test": Dataset.from_list(LABELLED)}), cache_dir=str(tmp_path))
+
+
 LABELLED = [{"text": f"text number {i}", "label": ("spam", "ham")[i % 2]} for i in range(60)]
 
 
@@ -137,3 +162,20 @@ def test_sounds_and_pictures_of_a_stream_are_those_of_a_data_set(kind, ending, t
     ]
     one, two = (np.stack(splits["train"]["input_values"][:]) for splits in loaded)
     assert len(one) > 1 and np.array_equal(one, two)
+
+
+def test_sounds_have_the_rate_to_which_their_column_is_cast(tmp_path):
+    soundfile, files = pytest.importorskip("soundfile"), [str(tmp_path / f"{i}.wav") for i in range(20)]
+    for number, file in enumerate(files):
+        soundfile.write(file, np.sin(np.arange(60) / (3 + number)), 6000)
+    rows = Dataset.from_dict({"audio": files, "label": [0, 1] * 10}).cast_column("audio", Audio())
+
+    def rate_of(data, **options):
+        splits, spec = load_task("own-data", data=data, cache_dir=str(tmp_path), **options)
+        return spec.sampling_rate, spec.max_length
+
+    for stated, found in ((None, (6000, 60)), (2000, (2000, 20)), (3000, (3000, 30))):
+        cast = rows.cast_column("audio", Audio(sampling_rate=stated))
+        stream = rows.to_iterable_dataset().cast_column("audio", Audio(sampling_rate=stated))
+        assert rate_of(cast) == rate_of(stream) == rate_of(keep_object(cast, str(tmp_path))) == found
+        assert rate_of(cast, sampling_rate=1000) == (1000, 10)

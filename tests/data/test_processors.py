@@ -61,6 +61,12 @@ def test_a_picture_may_be_one_pixel_wide_or_high(shape):
     torch.testing.assert_close(made, torch.linspace(-1, 1, 6).view(1, 6, 1))
 
 
+def test_a_mask_is_black_and_white():
+    processor, mask = LongSeqImageProcessor(height=2, width=2), np.array([[True, False], [False, True]])
+    for picture in (mask, torch.from_numpy(mask), Image.fromarray(mask)):
+        assert processor(picture)["input_values"] == [[[1.0], [-1.0], [-1.0], [1.0]]]
+
+
 def test_wrong_pictures_are_refused():
     processor = LongSeqImageProcessor()
     with pytest.raises(ValueError, match="outside 0..1"):

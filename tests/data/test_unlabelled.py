@@ -16,6 +16,8 @@ from hf_longseq.data.unlabelled import read_unlabelled, without_held_out
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.run import load_data
 
+RNG = np.random.default_rng(0)
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
@@ -137,6 +139,39 @@ def test_held_out_numbers_are_found_again_where_text_holds_them(modality):
     data = data_of(**own, unlabelled="more.csv")
     held_out = {row.tobytes() for rows in (data.validation, data.test) for row in inputs_of(rows)}
     assert held_out and not held_out & {row.tobytes() for row in inputs_of(data.pretrain)}
+
+
+def test_groups_of_another_source_never_cross_splits_either(caplog):
+    subjects = [f"s{i % 10}" for i in range(200)]
+    own = {"data": write_rows(unlabelled=0, group=True), "group_column": "subject", "pretrain_inputs": "unlabelled"}
+    write_rows("more.csv", labelled=0, unlabelled=100, group=True)  # of 10 more subjects
+    data = data_of(task="own-data", unlabelled="more.csv", **own)
+    held_out = {subjects[row] for rows in (data.validation, data.test) for row in rows["source_row"]}
+    read = {f"s{int(decode(row).split()[1]) % 20}" for row in data.pretrain["input_ids"]}
+    assert held_out and read == {f"s{i}" for i in range(20)} - held_out
+    assert "group" not in data.pretrain.column_names
+
+    write_rows("more.csv", labelled=0, unlabelled=99)
+    assert len(data_of(task="own-data", unlabelled="more.csv", **own).pretrain) == 99
+    assert "more.csv has no column 'subject', so pretraining may read groups of validation and test" in caplog.text
+
+
+@pytest.mark.parametrize("shape", [(60, 12), (60, 900), (60, 20, 2)], ids=["short", "long", "channels"])
+def test_held_out_series_are_found_again_in_other_decimals(shape):
+    series = 5 + RNG.normal(size=shape)
+    np.savez("rows.npz", x=series, y=np.arange(60) % 2)
+    own = {"task": "own-data", "data": "rows.npz", "pretrain_inputs": "unlabelled"}
+    np.save("copies.npy", series.astype(np.float32))
+    data = data_of(unlabelled="copies.npy", **own)
+    assert len(data.pretrain) == 60 - len(data.validation) - len(data.test) < 60
+    np.save("others.npy", series * 1.001)
+    assert len(data_of(unlabelled="others.npy", **own).pretrain) == 60
+
+
+def test_series_of_several_lengths_are_compared_with_those_of_their_own():
+    held_out = Dataset.from_dict({"input_values": [[0.1, 0.2, 0.3], [4.0], [0.0]]})
+    rows = Dataset.from_dict({"input_values": [[0.1, 0.2], [4.000001], [0.1, 0.2, 0.3, 0.0], [0.0, 0.0], [0.3]]})
+    assert without_held_out(rows, [held_out])["input_values"][:] == [rows[i]["input_values"] for i in (0, 2, 3, 4)]
 
 
 def test_equal_inputs_are_found_whatever_their_length():

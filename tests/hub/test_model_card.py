@@ -115,6 +115,19 @@ def test_a_run_of_a_plan_shows_the_plan(runs):
     assert "| s4, spt | 0 | 2 | 100 | 0 | 75.0 % |" in text
 
 
+def test_labels_that_choose_are_labels_of_a_run(runs):
+    run = read_run(runs / "classifier")
+    assert run.data["options"]["validation"] == "separate"
+    splits = {**run.data["splits"], "validation": {"num_examples": 20}}
+    data = {**run.data, "splits": splits, "source": "https://huggingface.co/datasets/org/series"}
+    settings = {**run.settings, "data": {**run.settings["data"], "num_test_examples": None}}
+    run = replace(run, settings=settings, metrics={**run.metrics, "train_examples": 80}, comparison=PLAN, data=data)
+    for choice, labels, count in (("labels", 100, 2), ("separate", 80, 0)):
+        one = replace(run, data={**data, "options": {**data["options"], "validation": choice}})
+        assert [row["labels"] for row in comparable_rows(one)] == count * [labels]
+        assert f"{labels} labels" in eval_results_file(one)[".eval_results/series.yaml"][0]["notes"]
+
+
 def test_a_card_says_when_test_rows_were_trained_on(runs):
     run = read_run(runs / "classifier")
     model = _open(run.folder)
@@ -190,6 +203,8 @@ def test_results_on_a_data_set_of_the_hub_are_filed_for_its_page(runs, tmp_path,
     part = replace(run, data={**run.data, "source": "https://huggingface.co/datasets/org/series"})
     assert part.settings["data"]["num_test_examples"] == 32 and eval_results_file(part) == {}
     run = replace(run, settings={**run.settings, "data": {**run.settings["data"], "num_test_examples": None}})
+    first = replace(part, settings={**run.settings, "data": {**run.settings["data"], "num_rows": 32}})
+    assert eval_results_file(first) == {}
     for source, filed in (
         ("https://huggingface.co/datasets/org/my.series", True),
         ("http://127.0.0.1:8000/datasets/org/series", True),

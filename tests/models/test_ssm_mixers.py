@@ -173,12 +173,6 @@ def test_non_finite_parameters_are_an_error(kind):
 
 
 @both
-def test_length_zero_is_an_error(kind):
-    with pytest.raises(ValueError, match="length 0"):
-        make_mixer(kind)[0](torch.randn(1, 0, 8))
-
-
-@both
 def test_cache_in_a_bidirectional_layer_is_an_error(kind):
     mixer, config = make_mixer(kind, bidirectional=True)
     with pytest.raises(ValueError, match="bidirectional=False"):

@@ -137,11 +137,6 @@ def test_plan_does_not_depend_on_the_machine_and_can_be_forced():
         pass
 
 
-def test_length_zero_is_an_error():
-    with pytest.raises(ValueError, match="length 0"):
-        our_kernel(make_model("dplr", 1), 0)
-
-
 def test_mixer_outputs_do_not_depend_on_the_layout_of_its_input():
     mixer, _ = make_mixer("dplr", bidirectional=True)
     assert isinstance(mixer, S4Mixer)

@@ -191,17 +191,7 @@ def test_python_work_does_not_grow_with_the_length(monkeypatch):
     assert counts[1] < 4 * counts[0]
 
 
-def test_length_zero_is_an_error():
-    with pytest.raises(ValueError, match="length 0"):
-        scan(make_model("dplr", 1), torch.zeros(3, 1, 0, dtype=torch.float64))
-
-
 def test_state_of_another_shape_is_an_error():
     wrong = torch.zeros(2, 3, 6, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"\(2, 3, 6\).*\(1, 3, 8\)"):
         scan(make_model("dplr", 1), torch.zeros(3, 1, 5, dtype=torch.float64), initial_state_BHN=wrong)
-
-
-def test_state_of_a_bidirectional_scan_is_an_error():
-    with pytest.raises(ValueError, match="bidirectional=False"):
-        scan(make_model("dplr", 2), torch.zeros(3, 1, 5, dtype=torch.float64), return_state=True)

@@ -32,9 +32,16 @@ def rates(scale: float = 1.0):
     return DatasetDict({name: Dataset.from_list(some) for name, some in rows.items()}), spec
 
 
+def two_rates():
+    """Beats per minute and per second."""
+    splits, spec = rates()
+    return splits.map(lambda row: {"labels": [row["labels"], row["labels"] / 60]}), spec
+
+
 @pytest.fixture(autouse=True)
 def task(monkeypatch):
-    monkeypatch.setitem(TASKS, "rates", TaskEntry("test_regression:rates", "toy", "generated", "32 rows"))
+    for name in ("rates", "two_rates"):
+        monkeypatch.setitem(TASKS, name, TaskEntry(f"test_regression:{name}", "toy", "generated", "32 rows"))
 
 
 def test_the_scale_is_that_of_the_labelled_training_examples(tiny, tmp_path):
@@ -94,3 +101,27 @@ def test_several_targets_have_a_scale_each():
     raw = model(input_values=torch.zeros(2, 5)).logits
     config.label_mean, config.label_scale = [1.0, -50.0], [2.0, 10.0]
     torch.testing.assert_close(model(input_values=torch.zeros(2, 5)).logits, raw * scale + shift)
+
+
+def test_two_numbers_for_a_row_are_learned_scored_and_predicted(tiny, tmp_path):
+    recipe = tiny("two_rates")
+    run = finetune(recipe, tmp_path / "run", init_from=pretrain(recipe, tmp_path / "first").output_dir)
+    mean, scale = (np.array(run.metrics[name]) for name in ("label_mean", "label_scale"))
+    assert np.allclose(mean, [60 * mean[1], mean[1]]) and np.allclose(scale, [60 * scale[1], scale[1]])
+    errors = np.array([np.subtract(one["prediction"], one["label"]) for one in predict(run.output_dir)])
+    assert errors.shape == (12, 2)
+    assert run.metrics["test"]["rmse"] == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-3)
+    assert evaluate(run.output_dir) == pytest.approx(run.metrics["test"], rel=1e-5)
+
+
+def test_two_numbers_for_a_position_may_be_known_one_without_the_other(tiny, tmp_path):
+    series = [[0.01 * i * j for j in range(8 + i % 3)] for i in range(30)]
+    lines = [{"x": x, "y": [[50 + value, None if j % 2 else -value] for j, value in enumerate(x)]} for x in series]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    columns = {"input_column": "x", "label_column": "y", "problem_type": "regression"}
+    data = {"data": str(tmp_path / "own.jsonl"), "cache_dir": str(tmp_path / "cache"), **columns}
+    run = finetune(tiny("own-data", data=data), tmp_path / "run")
+    assert run.metrics["label_mean"][0] > 50 and -2 < run.metrics["label_mean"][1] < 0
+    answer = predict(run.output_dir, limit=1)[0]
+    assert np.shape(answer["prediction"]) == np.shape(answer["label"]) and answer["label"][1][1] is None
+    assert evaluate(run.output_dir) == pytest.approx(run.metrics["test"], rel=1e-5)

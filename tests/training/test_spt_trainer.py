@@ -182,6 +182,35 @@ def test_numbers_are_regressed_in_their_own_units(tmp_path):
     assert {"eval_rmse", "eval_mae", "eval_r2"} <= set(trainer.evaluate())
 
 
+@pytest.mark.parametrize("shape", [(2,), (5,), (5, 2)], ids=["row", "position", "several per position"])
+def test_several_numbers_are_regressed_for_a_row_or_for_each_position(tmp_path, shape):
+    draw, kind = np.random.default_rng(0), "Sequence" if shape == (2,) else "Token"
+    count, labels = shape[-1] if shape != (5,) else 1, draw.normal(3, 2, size=(12, *shape))
+    rows = tokens().remove_columns("labels").add_column("labels", labels.tolist())
+    SPTTrainer(BOTH_WAYS, spt(tmp_path / "first"), train_dataset=rows).save_model(tmp_path / "first")
+    args = supervised(tmp_path / "run")
+    trainer = LongSeqTrainer(str(tmp_path / "first"), args, train_dataset=rows, eval_dataset=rows)
+    assert type(trainer.model).__name__ == f"S4For{kind}Classification"
+    config = trainer.model.config
+    assert config.num_labels == count and config.problem_type == "regression"
+    assert config.label_mean == pytest.approx(labels.reshape(-1, count).mean(0))
+    assert config.label_scale == pytest.approx(labels.reshape(-1, count).std(0))
+    trainer.train()
+    trainer.save_model(tmp_path / "run")
+    again = LongSeqTrainer(str(tmp_path / "run"), args, eval_dataset=rows)
+    assert again.evaluate()["eval_rmse"] == pytest.approx(trainer.evaluate()["eval_rmse"])
+    assert again.predict(rows).predictions.shape == (12, *shape[: kind == "Token"], count)
+
+
+def test_outputs_that_a_configuration_names_keep_their_names(tmp_path):
+    rows = tokens().remove_columns("labels").add_column("labels", [[60.0 + i, 0.9] for i in range(12)])
+    names = {0: "pulse", 1: "oxygen"}
+    trainer = LongSeqTrainer(S4Config(**SMALL, id2label=names), supervised(tmp_path), train_dataset=rows)
+    assert trainer.model.config.id2label == names
+    unnamed = LongSeqTrainer("s4", supervised(tmp_path), train_dataset=rows).model.config
+    assert unnamed.id2label == {0: "value_0", 1: "value_1"}
+
+
 def test_a_list_of_labels_is_one_for_each_position(tmp_path):
     rows = Dataset.from_dict({"input_ids": [[1, 2, 3], [3, 4]] * 4, "labels": [[0, 1, -100], [2, 2]] * 4})
     trainer = LongSeqTrainer(model=BOTH_WAYS, args=supervised(tmp_path), train_dataset=rows, eval_dataset=rows)

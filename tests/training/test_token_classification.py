@@ -103,6 +103,9 @@ def test_spans_of_several_labels_may_overlap_and_numbers_stay_numbers():
     config = S4Config(id2label={0: "value"}, problem_type="regression")
     answer = span_answer(torch.tensor([[1.0], [2], [3]]), torch.tensor([1.0, -100, 2]), mask, config)
     assert answer == {"prediction": [1.0, 2.0, 3.0], "label": [1.0, None, 2.0]}
+    labels = torch.tensor([[1.0, -100], [2, 3], [-100, -100]])
+    answer = span_answer(torch.tensor([[1.0, 0], [2, 0], [3, 0]]), labels, mask, config)
+    assert answer["label"] == [[1.0, None], [2.0, 3.0], [None, None]]
 
 
 def test_spans_of_text_are_counted_in_characters():

@@ -160,6 +160,18 @@ def test_label_smoothing_is_refused_where_it_would_smooth_other_positions(tmp_pa
     LongSeqTrainer("s4", TrainingArguments(tmp_path, **args), train_dataset=rows)
 
 
+@pytest.mark.parametrize("labels", [[0.5, 1.5] * 2, [[1.0, 0.0], [1.0, 1.0]] * 2], ids=["numbers", "several"])
+def test_label_smoothing_is_refused_where_labels_are_numbers(tmp_path, labels):
+    rows = Dataset.from_dict({"input_values": [[0.1, 0.2, 0.3]] * 4, "labels": labels})
+    args = {"label_smoothing_factor": 0.1, "report_to": "none"}
+    with pytest.raises(HfLongSeqError, match="label_smoothing_factor is 0.1"):
+        LongSeqTrainer("s4", TrainingArguments(tmp_path, **args), train_dataset=rows)
+    with pytest.raises(HfLongSeqError, match="label_smoothing_factor is 0.1"):
+        SPTTrainer("s4", SPTConfig(tmp_path, **args), train_dataset=rows)
+    levels = TaskSpec("own", "values", 3, num_channels=1, num_levels=4, value_range=(0.0, 1.0), problem_type=None)
+    SPTTrainer("s4", SPTConfig(tmp_path, **args), train_dataset=rows, spec=levels)
+
+
 @pytest.mark.parametrize("given", ["model", "model_init"])
 @pytest.mark.parametrize("adapters", [False, True])
 def test_a_model_of_transformers_accumulates_the_gradient_of_the_whole_batch(tmp_path, given, adapters):

@@ -42,9 +42,10 @@ def run(argv: list[str]) -> None:
     if options.output_dir is None and len(options.runs) > 1:
         raise HfLongSeqError("several comparisons need a folder for their report: add --output_dir.")
 
+    from hf_longseq.comparison.scores import named_folder
     from hf_longseq.comparison.write import write_report
 
-    output_dir = options.output_dir or Path(options.runs[0].rpartition("=")[2]) / "report"
+    output_dir = options.output_dir or named_folder(options.runs[0])[1] / "report"
     command = shlex.join(["hf-longseq", "report", *argv])
     report = write_report(options.runs, output_dir, command=command)
     print(f"report:  {'  '.join(str(report.output_dir / name) for name in report.files if '/' not in name)}")

@@ -205,7 +205,10 @@ def learning_curves(curves: pd.DataFrame, means: pd.DataFrame) -> Figure | None:
     for (architecture, labels), panel in curves.groupby(["architecture", "labels"], dropna=False, sort=False):
         title = f"{arch_label(architecture)}, {labels_text(labels)}".removesuffix(", ")
         panels[title] = {
-            arm: line.pivot_table(index="step", columns="seed", values="value")
+            # seeds of other steps have values at other places: drawn through, and the mean is that of all
+            arm: line.pivot_table(index="step", columns="seed", values="value").interpolate(
+                "index", limit_area="inside"
+            )
             for arm, line in panel.groupby("arm", sort=False)
         }
         before[title] = panel["pretrain_steps"].max()
@@ -260,7 +263,7 @@ def _lines(panels: dict, factor: float, x: str, y: str, finish: Callable, seeds:
             if seeds:
                 thin = {"color": look.colour, "linestyle": drawn["linestyle"], "linewidth": 0.8, "alpha": 0.45}
                 axis.plot(line.index, factor * line, **thin)
-                axis.plot(line.index, factor * line.mean(axis=1), **drawn)
+                axis.plot(line.index, factor * line.mean(axis=1, skipna=False), **drawn)
             else:  # arms stand beside each other, so that none hides another one's interval
                 mean, low, top = (factor * line[key] for key in ("mean", "low", "high"))
                 beside = line.index * 1.05 ** (place - len(arms) / 2)

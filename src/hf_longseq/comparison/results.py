@@ -210,19 +210,19 @@ class PlanResults:
                 if metrics := self.metrics[run["name"]]:
                     data = self.read(run["name"], run_folder.DATA) or {"splits": {}, "options": {}}
                     sizes = {name: split["num_examples"] for name, split in data["splits"].items()}
-                    row = self._row(run, metrics, sizes, data["options"])
+                    row = self._row(run, metrics, data)
                     row["chosen"] = run["grid"] == self.choices[key]
                     for split in ("validation", "test"):
                         for metric, value in sorted((metrics.get(split) or {}).items()):
                             line = {"split": split, "metric": metric, "value": value, "examples": sizes.get(split)}
                             yield row | line
 
-    def _row(self, run: Record, metrics: Record, sizes: dict[str, int], options: Record) -> Record:
+    def _row(self, run: Record, metrics: Record, data: Record) -> Record:
         """What all lines of a run have in common."""
         first, history = run["pretrained"], self.read(run["name"], run_folder.HISTORY) or []
         before = (self.metrics[first] if first else None) or {}
-        labels, inputs = metrics["train_examples"], before.get("train_examples", 0)
-        size, cut = sizes.get("validation", 0), options.get("validation") == "labels"  # a fifth of the labels
+        labels, inputs = labels_of(metrics, data), before.get("train_examples", 0)
+        size = data["splits"].get("validation", {}).get("num_examples", 0)
         return {
             "architecture": run["arch"],
             "arm": canonical(run["init"], run["objective"]),
@@ -230,13 +230,13 @@ class PlanResults:
             "scratch_tied": " ".join(run["scratch_tied"]) or None,
             "point": " ".join(f"{key}={value}" for key, value in run["grid"].items()) or None,
             "added_after_test": False,
-            "labels": labels + size if cut else labels,
-            "validation_labels": 0 if cut else size,
+            "labels": labels,
+            "validation_labels": 0 if chosen_on_labels(data) else size,
             "inputs": inputs,
             "pretrain_steps": before.get("steps", 0),
             "finetune_steps": metrics["steps"],
             "pretrain_epochs": before["examples_seen"] / inputs if inputs else 0.0,
-            "finetune_epochs": metrics["examples_seen"] / labels,
+            "finetune_epochs": metrics["examples_seen"] / metrics["train_examples"],
             "pretrain_flops": before.get("flops") if first else 0.0,
             "finetune_flops": metrics.get("flops"),
             "seconds": round(metrics["wall_seconds"] + before.get("wall_seconds", 0.0), 2),
@@ -259,6 +259,18 @@ class PlanResults:
     def first(self, file: str) -> Record:
         """The record of the first run that has one, as those of the others say the same."""
         return next(filter(None, (self.read(name, file) for name in self.runs)), {})
+
+
+def chosen_on_labels(data: Record) -> bool:
+    """Whether the validation split of a run, by its `data.json`, is a fifth of its labels."""
+    return (data.get("options") or {}).get("validation") == "labels"
+
+
+def labels_of(metrics: Record, data: Record) -> int | None:
+    """Labels of a run, by its `metrics.json` and `data.json`: those it trained on and those cut off them to choose."""
+    if not chosen_on_labels(data):
+        return metrics.get("train_examples")
+    return metrics["train_examples"] + data["splits"]["validation"]["num_examples"]
 
 
 def standard_error(metric: str, value: float, examples: int) -> float:

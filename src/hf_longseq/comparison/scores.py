@@ -6,7 +6,8 @@ A results folder is the output folder of `compare` or `spt`, or one that keeps `
 `results.json` of it.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,8 @@ from hf_longseq.training.run_folder import read_json, read_yaml
 KEY = ["data", "architecture", "labels", "protocol", "arm"]
 # columns that no table goes without
 NEEDED = ["task", "data", "architecture", "arm", "labels", "seed", "tuning", "chosen", "split", "metric", "value"]
-# what all seeds of an arm have in common, whichever folders hold them
+# What folders that hold an arm have in common. Seeds of one folder may differ: where whole groups are cut off for
+# choosing, each trains on another number of rows.
 SAME = ["point", "examples", "inputs", "pretrain_steps", "finetune_steps", "parameters"]
 WORDS = [
     "task", "data", "architecture", "arm", "protocol", "point", "split", "metric", "scratch", "scratch_tied", "run",
@@ -86,19 +88,25 @@ def read_results(runs: Sequence[str]) -> Results:
     found: dict[Path, Results] = {}
     plans: dict[Path, Families] = {}
     for word in runs:
-        name, equals, place = word.partition("=")
-        name, folder = (name, Path(place)) if equals and not Path(word).exists() else ("", Path(word))
+        name, folder = named_folder(word)
         folders = find_folders(folder)
         if name and len(folders) > 1:
             raise HfLongSeqError(f"{word} names {len(folders)} results folders: name each of them by itself.")
         for one in folders:
-            if one.parent not in plans:
-                plans[one.parent] = _families(one.parent / PLANNED)
+            parent = _spelled_out(one).parent
+            if parent not in plans:
+                plans[parent] = _families(parent / PLANNED)
             with explained(f"{one / RESULTS} is not what this package writes", *MALFORMED, remedy="restore it"):
-                found.setdefault(one.resolve(), _read(one, name, plans[one.parent]))
+                found.setdefault(one.resolve(), _read(one, name, plans[parent]))
     tables = [pd.concat(parts, ignore_index=True) for parts in zip(*found.values(), strict=True)]
     results = Results(*tables)
     return results._replace(scores=_merged(results.scores), curves=results.curves.drop_duplicates())
+
+
+def named_folder(word: str) -> tuple[str, Path]:
+    """Name and folder of NAME=FOLDER; no name, "", where a folder is called so."""
+    name, equals, place = word.partition("=")
+    return (name, Path(place)) if equals and not Path(word).exists() else ("", Path(word))
 
 
 def find_folders(folder: Path) -> list[Path]:
@@ -168,8 +176,8 @@ def _read(folder: Path, name: str, families: Families) -> Results:
     blank = ["protocol", "point", "scratch_tied"]
     scores[blank] = scores[blank].fillna("")
     scores["converged"] = scores["converged"].astype("Float64").astype(float)
-    whole = any(name == folder.name for name, _ in families)
-    planned = folder.name if whole else folder.name.rpartition(".")[0]
+    own = _spelled_out(folder).name
+    planned = own if any(own == place for place, _ in families) else own.rpartition(".")[0]
     family = [families.get((planned, arm), (EXPLORED, MARGIN)) for arm in scores["arm"]]
     scores["family"] = [name for name, _ in family]
     # an error has no scale, and no margin
@@ -196,10 +204,21 @@ def _families(plan: Path) -> Families:
     remedy = "name the arms of each claim by folder, claims: {NAME: {gains: {FOLDER: [ARM]}}}"
     with explained(f"{plan} is not a plan", *MALFORMED, remedy=remedy):
         claims = (read_yaml(plan) or {}).get("claims") or {}
-        return {
-            (place, arm): (name, claim.get("margin", MARGIN))
-            for name, claim in claims.items() for place, arms in claim["gains"].items() for arm in arms
-        }  # fmt: skip
+        found: Families = {}
+        for name, claim in claims.items():
+            for place, arm in ((place, arm) for place, arms in claim["gains"].items() for arm in arms):
+                first, _ = found.setdefault((place, arm), (name, claim.get("margin", MARGIN)))
+                if first != name:
+                    raise HfLongSeqError(
+                        f"{plan} names {arm} of {place} in two claims, {first} and {name}, but a gain is of one "
+                        "family: leave it out of the other."
+                    )
+        return found
+
+
+def _spelled_out(folder: Path) -> Path:
+    """A folder with its own name at the end, which "." lacks."""
+    return Path(os.path.abspath(folder))
 
 
 def _reported(scores: pd.DataFrame) -> pd.DataFrame:
@@ -216,19 +235,14 @@ def reported(scores: pd.DataFrame) -> pd.DataFrame:
 
 def _merged(scores: pd.DataFrame) -> pd.DataFrame:
     """Every run once, whichever folders hold it; data and architectures in the order of the folders."""
+    for _, arm in _reported(scores).groupby(KEY, dropna=False, sort=False):
+        for one, other, odd in _contradictions(arm):
+            raise HfLongSeqError(
+                f"contradictory results for {one['architecture']}, {one['arm']} on {one['data']} with "
+                f"{one['labels']:g} labels: {one['value']:.4g} in {one['folder']} and {other['value']:.4g} in "
+                f"{other['folder']}{odd}; leave one folder out, or give it a name of its own with NAME=FOLDER."
+            )
     scores = scores.drop_duplicates([*KEY, "point", "seed", "tuning", "split", "value"])
-    found = _reported(scores)
-    settings = found.groupby(KEY, dropna=False)[SAME].transform("nunique").max(axis=1)
-    twice = found[found.duplicated([*KEY, "seed"], keep=False) | (settings > 1)]
-    if len(twice):
-        mine = twice.merge(twice[KEY].iloc[:1], on=KEY)
-        one, other = mine.iloc[0], mine.iloc[-1]
-        odd = next((f" ({name} {one[name]} and {other[name]})" for name in SAME if mine[name].nunique() > 1), "")
-        raise HfLongSeqError(
-            f"contradictory results for {one['architecture']}, {one['arm']} on {one['data']} with {one['labels']:g} "
-            f"labels: {one['value']:.4g} in {one['folder']} and {other['value']:.4g} in {other['folder']}{odd}; leave "
-            "one folder out, or give it a name of its own with NAME=FOLDER."
-        )
 
     def order(column: pd.Series) -> Any:
         if column.name in ("data", "architecture"):  # linear models after the networks
@@ -237,3 +251,16 @@ def _merged(scores: pd.DataFrame) -> pd.DataFrame:
 
     by = ["data", "architecture", "labels", "arm", "seed"]
     return scores.sort_values(by, key=order, kind="stable", ignore_index=True)
+
+
+def _contradictions(arm: pd.DataFrame) -> Iterator[tuple[pd.Series, pd.Series, str]]:
+    """Pairs of reported runs that cannot be of one arm: folders without a setting in common, named, or one seed."""
+    for name in SAME if arm["folder"].nunique() > 1 else ():
+        folders = [runs for _, runs in arm.dropna(subset=name).groupby("folder", sort=False)]
+        for other in folders[1:]:
+            if not other[name].isin(folders[0][name]).any():
+                one, last = folders[0].iloc[0], other.iloc[-1]
+                yield one, last, f" ({name} {one[name]} and {last[name]})"
+    runs = arm.drop_duplicates(["point", "seed", "value"])
+    for _, other in runs[runs.duplicated("seed")].iterrows():
+        yield runs[runs["seed"] == other["seed"]].iloc[0], other, ""

@@ -22,6 +22,11 @@ LEVEL = 0.95
 ENOUGH_SEEDS = 5
 # shares above this leave too little room to tell a gain from none
 CEILING = 0.95
+# What a run cost; where the seeds of an arm differ in it, their median stands for the arm.
+COSTS = [
+    "inputs", "pretrain_steps", "finetune_steps", "pretrain_epochs", "finetune_epochs", "pretrain_flops",
+    "finetune_flops", "flops", "evaluations",
+]  # fmt: skip
 
 
 def arm_means(scores: pd.DataFrame) -> pd.DataFrame:
@@ -33,6 +38,7 @@ def arm_means(scores: pd.DataFrame) -> pd.DataFrame:
         row |= {"n": len(arm), "mean": arm["value"].mean(), "std": arm["value"].std()}
         row["subset_seed"] = arm["subset_seed"].astype(object).where(arm["subset_seed"].notna(), None).tolist()
         row |= {name: arm[name].mean() for name in ("validation", "seconds", "pretrain_loss")}
+        row |= arm[COSTS].astype(float).median().to_dict()
         # an arm has converged if every seed has
         row["converged"] = arm["converged"].min() if arm["converged"].notna().all() else None
         half = stats.t.ppf((1 + LEVEL) / 2, len(arm) - 1) * stats.sem(arm["value"]) if len(arm) > 1 else np.nan

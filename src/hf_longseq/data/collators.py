@@ -171,6 +171,11 @@ def _documents(rows: list[dict]) -> list[str]:
     return [kind, f"{kind}_2"] if f"{kind}_2" in rows[0] else [kind]
 
 
+def _never_ignored(numbers: np.ndarray) -> np.ndarray:
+    """True float32 targets: one of exactly -100, which would be taken for an ignored one, becomes its neighbour."""
+    return np.where(numbers == IGNORE, np.nextafter(numbers, np.float32(0)), numbers)
+
+
 @dataclass
 class DataCollatorWithLongPadding(_Collator):
     """Pads rows for fine-tuning and prediction; two documents of a pair stay side by side.
@@ -196,7 +201,13 @@ class DataCollatorWithLongPadding(_Collator):
             sequences, masks = self._read(rows, name)
             batch[name] = self._stack(sequences, self.pad_token_id if name.startswith("input_ids") else 0.0)
             batch["attention_mask_2" if name.endswith("_2") else "attention_mask"] = self._stack(masks, 0)
-        if rows[0].get("labels") is not None:
+        labelled = [row.get("labels") is not None for row in rows]
+        if any(labelled) and not all(labelled):
+            raise HfLongSeqError(
+                f"labels of example {labelled.index(False)} in the batch are missing, but other rows have labels: "
+                "remove the rows without, or the column."
+            )
+        if all(labelled):
             batch["labels"] = self._labels(rows, masks)
         return batch
 
@@ -214,14 +225,28 @@ class DataCollatorWithLongPadding(_Collator):
                 )
             if are_classes:
                 self._check_classes(labels, where)
-            elif not self.per_position and not np.isfinite(labels).all():
-                raise HfLongSeqError(f"{where} is {labels}: remove rows without target.")
-            labels = labels.astype(np.int64) if are_classes else np.nan_to_num(labels.astype(np.float32), nan=IGNORE)
+            labels = labels.astype(np.int64) if are_classes else self._numbers(labels, where)
+            if labels.shape[self.per_position :] != every[0].shape[self.per_position :]:
+                raise HfLongSeqError(
+                    f"{where} have shape {labels.shape}, those of the first {every[0].shape}: give as many numbers."
+                )
             if self.per_position:
                 valid = np.reshape(mask == 1, (-1, *[1] * (labels.ndim - 1)))
                 labels = np.where(valid, labels, labels.dtype.type(IGNORE))
             every[index] = labels
         return self._stack(every, IGNORE) if self.per_position else torch.from_numpy(np.stack(every))
+
+    def _numbers(self, labels: np.ndarray, where: str) -> np.ndarray:
+        """Labels that are not classes, in float32; -100 where a position, or one of several labels, is unknown."""
+        numbers = labels.astype(np.float32)
+        if self.per_position:
+            numbers = np.where(np.isnan(numbers), np.float32(IGNORE), numbers)
+        elif self.problem_type == "regression" or not labels.ndim:
+            numbers = _never_ignored(numbers)
+        if not np.isfinite(numbers).all():
+            remedy = "give NaN where none is to be scored" if self.per_position else "remove rows without target"
+            raise HfLongSeqError(f"{where} hold {numbers[~np.isfinite(numbers)][0]}: {remedy}.")
+        return numbers
 
     def _check_classes(self, labels: np.ndarray, where: str) -> None:
         """Raise unless these are classes that there are."""
@@ -269,9 +294,7 @@ class _DenoisingCollator(_Collator):
         if kind == "input_ids":
             return np.where(scored, sequence, IGNORE)
         if self.num_levels is None or self.value_range is None:  # both or neither are set
-            # A true value of exactly -100 would be taken for an ignored one.
-            real = np.where(sequence == IGNORE, np.nextafter(sequence, np.float32(0)), sequence)
-            return np.where(scored[:, None], real, np.float32(IGNORE))
+            return np.where(scored[:, None], _never_ignored(sequence), np.float32(IGNORE))
         low, high = self.value_range
         levels = np.rint((sequence.astype(np.float64) - low) * ((self.num_levels - 1) / (high - low)))
         return np.where(scored[:, None], np.clip(levels, 0, self.num_levels - 1).astype(np.int64), IGNORE)

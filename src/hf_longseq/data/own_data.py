@@ -9,10 +9,11 @@ rows have labels, how they are split, and how many inputs are open to pretrainin
 pretraining alone. Beside `X.npy` the arrays of its folder with as many rows are columns, such as the labels in
 `y.npy`.
 
-Splits that the source has are kept; rows of train that also stand in its validation or test are counted and left out,
-unless `keep_duplicates` is set. Missing splits are taken out of train by a hash of a row's inputs, or of its group if
-`group_column` is given. A row is therefore on the same side in every command, under any label and at any place in
-the file; equal rows, and the rows of a subject, stay together. Shares hold roughly, and each split gets a row.
+Splits that the source has, by names such as `train` and `reviews_test.csv`, are kept; rows of train that also stand in
+its validation or test are counted and left out, unless `keep_duplicates` is set. Missing splits are taken out of train
+by a hash of a row's inputs, or of its group if `group_column` is given. A row is therefore on the same side in every
+command, under any label and at any place in the file; equal rows, and the rows of a subject, stay together. Shares
+hold roughly, and each split gets a row.
 The columns of inputs and groups, `seed` and the fractions decide the split: give `pretrain` and `finetune` the same.
 A class without a row in train is an error; another `seed` moves rows.
 
@@ -40,7 +41,7 @@ from huggingface_hub.constants import ENDPOINT
 from hf_longseq.data import byte_text
 from hf_longseq.data.cache import SPLITS, Row, load_converted, sequence_feature
 from hf_longseq.data.own_labels import LABEL_NAMES, Labels, read_labels
-from hf_longseq.data.own_reader import MODALITIES, MOST_TOKEN_IDS, Reader, content_of, is_absent, modality_of
+from hf_longseq.data.own_reader import MODALITIES, MOST_TOKEN_IDS, Reader, content_of, groups_of, modality_of
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, open_source
 from hf_longseq.data.row_hashes import GROUP, INPUTS, ROW_HASH, hash_of, row_hashes
 from hf_longseq.data.task_spec import TaskSpec
@@ -89,17 +90,18 @@ def load(
         input_column, label_column: Names; default: the first usual name that the data have. An empty label makes a row
             input for pretraining.
         second_input_column: Second document, for pairs.
-        group_column: Rows with the same value (a subject, a recording) never get into different splits.
+        group_column: Rows with the same value (a subject, a recording) never get into different splits, nor do those
+            of `data.unlabelled`, if it has the column.
         modality: "text" (read as bytes), "tokens", "values", "image" or "audio"; default: by the content.
         problem_type: "regression" to predict numbers, "multi_label_classification" for several labels a row; default:
             by the labels.
-        max_length: Longer inputs are cut; default: the longest.
+        max_length: Longer inputs are cut, pictures refused; default: the longest.
         num_rows: Read only the first rows, of a long stream say; default: all.
         validation_fraction, test_fraction: Shares taken out of train where the source has no such split.
         seed: Seed of the split.
         colour: Three channels for pictures.
         image_size: Resize pictures to this many pixels a side.
-        sampling_rate: Resample sounds to this rate in Hz.
+        sampling_rate: Resample sounds to this rate in Hz; default: that of an `Audio` column, if it states one.
         mask_ratio: Masked share in pretraining; default: 0.15 for text and tokens, 0.25 for series, 0.5 for pictures.
         vocab_size: Number of token ids to make room for, if these data do not hold all; `finetune --init_from` takes
             that of the checkpoint. Default: up to the highest.
@@ -116,6 +118,11 @@ def load(
     source = open_source(data, num_rows, cache_dir)
     if not len(source.first):
         raise HfLongSeqError(f"{source.name} has no rows.")
+    if not {"train", "all"} & set(source.splits):
+        raise HfLongSeqError(
+            f"{source.name} has rows of {' and '.join(source.splits)} alone, and none to train on: add a split train, "
+            "or give one file or Dataset, which is split anew."
+        )
     label_column = label_column or next((name for name in LABEL_NAMES if name in source.first.column_names), None)
     first = input_column or source.input_name((label_column, second_input_column, group_column))
     inputs = [first, *([second_input_column] if second_input_column else [])]
@@ -127,12 +134,12 @@ def load(
     modality = modality or modality_of(source, inputs[0])
     if modality not in MODALITIES:
         raise HfLongSeqError(f"modality is {modality!r}: use {', '.join(MODALITIES)}.")
+    if modality == "audio" and sampling_rate is None:
+        sampling_rate = getattr(source.first.features.get(first), "sampling_rate", None)  # that a data set states
     most_ids = max(vocab_size or 0, MOST_TOKEN_IDS)
     reader = Reader(modality, colour, image_size, sampling_rate, max_length, most_ids)
     labels = read_labels(source, label_column, inputs, reader, per_position, problem_type, outside_label)
-    groups = list(source.column(group_column)) if group_column else None
-    for row in [row for row, group in enumerate(groups or ()) if is_absent(group)][:1]:
-        raise HfLongSeqError(f"{source.where(row)} has no {group_column}, so it belongs to no group: remove the row.")
+    groups = groups_of(source, group_column) if group_column else None
     encoded = _encode(source, inputs, reader, cache_dir)
     shares = {"test": test_fraction, "validation": validation_fraction}
     split_of, duplicates = _make_splits(source, row_hashes(encoded), groups, labels.missing, shares, seed)
@@ -157,7 +164,7 @@ def load(
     if labels.problem is None:
         splits = splits.remove_columns("labels")
     if groups is not None:
-        of_rows = np.array([hash_of([str(group).encode()]) for group in groups])
+        of_rows = np.array([hash_of([group.encode()]) for group in groups])
         for name, rows in splits.items():
             splits[name] = rows.add_column(GROUP, of_rows[rows["source_row"][:]])
     note = _report(source, labels, split_of, duplicates, group_column, keep_duplicates)
@@ -295,7 +302,7 @@ def _finish(
 def _make_splits(
     source: Source,
     hashes: np.ndarray,
-    groups: list | None,
+    groups: list[str] | None,
     unlabelled: np.ndarray,
     shares: dict[str, float],
     seed: int,
@@ -313,7 +320,7 @@ def _make_splits(
         if not 0 < share < 0.5:
             raise HfLongSeqError(f"{split}_fraction is {share}: use a share between 0 and 0.5.")
     inputs = pd.Series(hashes)
-    keys = inputs if groups is None else pd.Series([str(group) for group in groups], dtype=object)
+    keys = inputs if groups is None else pd.Series(groups, dtype=object)
     if groups is not None:
         _check_groups(source, split_of, keys)
     held_out = split_of.isin(("validation", "test"))

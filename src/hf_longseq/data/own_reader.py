@@ -65,6 +65,15 @@ def is_absent(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
 
+def groups_of(source: Source, column: str) -> list[str]:
+    """The group of every row, as text; the first row without one raises."""
+    groups = list(source.column(column))
+    for row, group in enumerate(groups):
+        if is_absent(group):
+            raise HfLongSeqError(f"{source.where(row)} has no {column}, so it belongs to no group: remove the row.")
+    return [str(group) for group in groups]
+
+
 def words_in(value: Any) -> bool:
     """Whether an input is a list of words."""
     return isinstance(value, list) and len(value) > 0 and all(isinstance(word, str) for word in value)
@@ -147,6 +156,12 @@ class Reader:
     def _read_image(self, raw: Any, where: str) -> np.ndarray:
         pixels = open_image(raw, where, self.colour, self.image_size)
         self._same_shape(pixels, pixels.shape, where, "height and width", "set image_size")
+        height, width = pixels.shape[:2]
+        if self.max_length is not None and self.max_length < height * width:
+            raise HfLongSeqError(
+                f"{where} has {height} x {width} pixels, but max_length is {self.max_length}: set image_size to make "
+                "pictures smaller, or leave max_length out."
+            )
         return pixels.reshape(-1, *pixels.shape[2:])
 
     def _read_audio(self, raw: Any, where: str) -> np.ndarray:

@@ -3,17 +3,19 @@
 """Opens what a user brings as data sets: files, folders, data sets on the Hub, and objects of Python."""
 
 import contextlib
+import logging
 import os
 import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from datasets import (
     Audio,
@@ -35,6 +37,8 @@ from hf_longseq.data.parquet_source import HUB_FAILURES
 from hf_longseq.data.row_hashes import content_hash
 from hf_longseq.data.task_spec import MissingDataError, cache_directory
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
+
+logger = logging.getLogger(__name__)
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 AUDIO_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff")
@@ -165,15 +169,22 @@ def keep_object(data: Any, cache_dir: str | None = None) -> str:
     splits = _splits_of(data, None, cache_dir)
     if not all(map(len, splits.values())):
         raise HfLongSeqError(f"{next(name for name, rows in splits.items() if not len(rows))} has no rows.")
-    digest = "-".join(content_hash(rows)[:12] for rows in splits.values())
+    digest = "-".join(_content_name(rows, 12) for rows in splits.values())
     folder = Path(cache_dir or cache_directory()) / "own-data" / "objects" / digest
     if not (folder / "dataset_dict.json").is_file():  # written last
         DatasetDict(splits).save_to_disk(str(folder))
     return str(folder)
 
 
+def _content_name(rows: Dataset, length: int | None = None) -> str:
+    """A name for what rows hold; the rate to which a column's sounds are cast is not in their content."""
+    rates = [kind.sampling_rate for kind in rows.features.values() if isinstance(kind, Audio) and kind.sampling_rate]
+    return "-".join([content_hash(rows)[:length], *map(str, rates)])
+
+
 def _splits_of(data: Any, num_rows: int | None, cache_dir: str | None) -> dict[str, Dataset]:
-    if isinstance(data, Mapping) and any(isinstance(rows, Dataset | IterableDataset) for rows in data.values()):
+    tables = (Dataset, IterableDataset, pd.DataFrame)
+    if isinstance(data, Mapping) and any(isinstance(rows, tables) for rows in data.values()):
         return {str(split): rows_of(rows, num_rows, cache_dir) for split, rows in data.items()}
     return {"data": rows_of(data, num_rows, cache_dir)}
 
@@ -183,6 +194,9 @@ def _of_splits(found: Mapping[str, Dataset] | Dataset, name: str | None = None) 
     found = {"all": found} if isinstance(found, Dataset) else found
     names = {SPLIT_NAMES[split]: split for split in found if split in SPLIT_NAMES}
     names = names or {"all": next(iter(found))}
+    if left_out := ", ".join(repr(split) for split in found if split not in names.values()):
+        text = "Of %s only %s is read, not %s: call the splits to be read train, validation or test."
+        logger.warning(text, name or "the data", ", ".join(map(repr, names.values())), left_out)
     return Source(
         {split: found[of] for split, of in names.items()}, {split: name or of for split, of in names.items()}
     )
@@ -207,6 +221,7 @@ def rows_of(data: Any, num_rows: int | None = None, cache_dir: str | None = None
             return Dataset.from_dict({str(name): list(column) for name, column in data.items()})
         if not isinstance(data, list | tuple):
             random_access = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+            random_access &= not hasattr(data, "iloc")  # a Series, whose rows have the names of its index
             data = map(data.__getitem__, range(len(data))) if random_access else data
         items = list(islice(data, num_rows))
         if items and isinstance(items[0], Mapping):
@@ -221,14 +236,14 @@ def _on_disk(stream: IterableDataset, num_rows: int | None, cache_dir: str | Non
     folder.mkdir(parents=True, exist_ok=True)
     for name, kind in (stream.features or {}).items():
         if isinstance(kind, Image | Audio):  # kept as the files they are
-            stream = stream.cast_column(name, type(kind)(decode=False))
+            stream = stream.cast_column(name, replace(kind, decode=False))
     with tempfile.TemporaryDirectory(dir=folder) as place:
         fresh = Path(place, "rows.arrow")
         with ArrowWriter(features=stream.features, path=str(fresh)) as writer:
             for row in _same_names(islice(stream, num_rows)):
                 writer.write(row)
             writer.finalize()
-        kept = folder / f"{content_hash(Dataset.from_file(str(fresh)))}.arrow"
+        kept = folder / f"{_content_name(Dataset.from_file(str(fresh)))}.arrow"
         if not kept.is_file():
             fresh.rename(kept)
     return Dataset.from_file(str(kept))
@@ -316,7 +331,7 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
     described = sorted(file for file in folder.rglob("metadata.*") if file.suffix.lower() in TABLE_FORMATS)
     tables = sorted(file for file in folder.iterdir() if file.suffix.lower() in TABLE_FORMATS)
     if tables and not (files and described):
-        grouped = _by_split(tables, lambda file: re.split("[-_]", file.stem)[0])
+        grouped = _by_split(tables, _split_in)
         return Source(
             read_tables(grouped, _arrow(cache_dir)), {split: files[0].name for split, files in grouped.items()}
         )
@@ -368,6 +383,14 @@ def _with_files(rows: Dataset, table: Path) -> Dataset:
         if not Path(path).is_relative_to(os.path.normpath(table.parent)):
             raise HfLongSeqError(f"{table} names {path}, outside of its folder: move the file into {table.parent}.")
     return rows.remove_columns("file_name").add_column("file", files)
+
+
+def _split_in(file: Path) -> str:
+    """The word of a file's name that names a split, as in `train_1.csv` and `reviews.test.csv`; "" if none does."""
+    words = [word for word in re.split(r"[-_. ]", file.stem) if word.lower() in SPLIT_NAMES]
+    if len({SPLIT_NAMES[word.lower()] for word in words}) > 1:
+        raise HfLongSeqError(f"{file} names several splits ({', '.join(words)}): rename it to have one of them.")
+    return words[0] if words else ""
 
 
 def _by_split(files: list[Path], name_of: Callable[[Path], str]) -> dict[str, list[Path]]:

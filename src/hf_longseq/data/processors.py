@@ -138,6 +138,13 @@ def task_processor(spec: TaskSpec, add_eos: bool = True, config: PreTrainedConfi
     )
 
 
+def special_as_text(tokenizer: PreTrainedTokenizerBase) -> dict[str, bool]:
+    """Options with which a tokenizer reads texts as the task does: that of bytes takes "[MASK]" for six of them, not
+    for the mask of a prompt."""
+    is_ours = len(tokenizer) == byte_text.VOCAB_SIZE and tokenizer.convert_tokens_to_ids(list(SPECIAL)) == [0, 1, 2, 3]
+    return {"split_special_tokens": True} if is_ours else {}
+
+
 def longest_input(config: PreTrainedConfig) -> int | None:
     """Positions that a model has; None: it takes inputs of any length."""
     limit = getattr(getattr(config, "backbone_config", None) or config, "max_position_embeddings", None)

@@ -37,7 +37,7 @@ from hf_longseq.data.own_reader import (
 )
 from hf_longseq.data.own_runs import IGNORE
 from hf_longseq.data.own_sources import AUDIO_ENDINGS, IMAGE_ENDINGS, Source, open_source, rows_of
-from hf_longseq.data.processors import cut_length
+from hf_longseq.data.processors import cut_length, special_as_text
 from hf_longseq.data.row_hashes import hash_of
 from hf_longseq.errors import HfLongSeqError, did_you_mean, explained
 from hf_longseq.escaping import one_line
@@ -56,9 +56,11 @@ FITS = {
 
 @dataclass
 class Encoder:
-    """Encodes raw inputs by a processor: a tokenizer, an image processor, a feature extractor, or None for ids."""
+    """Encodes raw inputs by a processor: a tokenizer, an image processor, a feature extractor, or None for ids, which
+    are then cut to `max_length`."""
 
     processor: Any
+    max_length: int | None = None
     has_cut: bool = False
 
     @property
@@ -88,7 +90,9 @@ class Encoder:
         if self.kind == "text" and isinstance(raw, str):
             return "input_ids", np.asarray(self.tokens(raw, where)["input_ids"])
         if self.kind in ("text", "ids"):
-            return "input_ids", Reader("tokens").read(raw, where)
+            ids = Reader("tokens").read(raw, where)
+            longest = self.max_length if self.kind == "ids" else cut_length(self.processor)
+            return "input_ids", ids[:longest] if self._is_cut(len(ids), longest, where) else ids
         with explained(f"{where} does not fit the model", ValueError):
             if self.kind == "series":
                 return "input_values", self._series(raw, where)
@@ -99,7 +103,7 @@ class Encoder:
 
     def tokens(self, text: str, where: str, **options: Any) -> BatchEncoding:
         """What the tokenizer makes of a text, cut where the model's inputs end."""
-        longest = cut_length(self.processor)
+        longest, options = cut_length(self.processor), special_as_text(self.processor) | options
         with explained(f"{where} does not fit the model's tokenizer", OverflowError, ValueError):
             found = self.processor(text, **options)
             if self._is_cut(len(found["input_ids"]), longest, where):
@@ -143,12 +147,13 @@ class RawInputs:
         num_rows: int | None = None,
     ):
         self.source = _open(source, num_rows)
+        self.recorded = recorded or {}
+        longest = self.recorded.get("max_length")
         with explained(f"model {folder} holds a tokenizer or processor that cannot be read", Exception):
-            self.encoder = Encoder(_processor(folder, config))
+            self.encoder = Encoder(_processor(folder, config), longest if isinstance(longest, int) else None)
         if not len(self.source):
             raise HfLongSeqError(f"{self.source.name} has no rows.")
         self.given = {name: column for name, column in (given or {}).items() if column is not None}
-        self.recorded = recorded or {}
         second = self.given.get("second_input_column", self.recorded.get("second_input_column"))
         if getattr(config, "pair_classification", False) and second is None:
             raise HfLongSeqError("the model reads pairs of inputs: name the second one with second_input_column.")

@@ -20,6 +20,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardDat
 from jinja2 import Environment, StrictUndefined
 from transformers import AutoTokenizer, PreTrainedModel
 
+from hf_longseq.comparison.results import labels_of
 from hf_longseq.comparison.tables import score
 from hf_longseq.data.own_data import TAKEN_OUT
 from hf_longseq.data.processors import task_tokenizer
@@ -269,11 +270,11 @@ def data_name(settings: dict[str, Any]) -> str:
 def eval_results_file(run: Run) -> dict[str, list]:
     """Test results for a benchmark's page on the Hub, file name -> content, if its data set gave the whole split."""
     metric, (dataset, commit) = run.metrics["metric"], hub_source(run)
-    part = run.settings["data"].get("num_test_examples") is not None
+    part = any(run.settings["data"].get(name) is not None for name in ("num_test_examples", "num_rows"))
     part = part or str(run.data.get("source")).endswith(TAKEN_OUT)
     if dataset is None or run.split != "test" or metric not in run.scores or part:
         return {}
-    labels = run.metrics.get("train_examples")
+    labels = labels_of(run.metrics, run.data)
     arm = (run.compared_as or run.settings["model"]["arch"], run.settings["run"].get("init"))
     notes = [f"test {metric}", f"{labels:,} labels" if labels else "", f"arm {' '.join(filter(None, arm))}"]
     entry = EvalResultEntry(
@@ -338,7 +339,7 @@ def inputs_of(settings: dict[str, Any]) -> list[str]:
 def comparable_rows(run: Run) -> list[dict[str, Any]]:
     """Arms of the comparison with the labels of this run, or of those that start from it."""
     if run.phase == "finetune":
-        counts = {run.metrics.get("train_examples")}
+        counts = {labels_of(run.metrics, run.data)}
     else:
         name = f"{RUNS}/{run.folder.name}"
         counts = {row["labels"] for row in run.comparison if name in row["pretrain_runs"]}

@@ -72,8 +72,8 @@ class LongSeqImageProcessor(BaseImageProcessor):
         """Encode pictures.
 
         Args:
-            images: A picture or a list of them: Pillow images, or arrays or tensors of levels 0..255 or floats 0..1
-                of shape (H, W), (H, W, channels) or (channels, H, W).
+            images: A picture or a list of them: Pillow images, or arrays or tensors of levels 0..255, floats 0..1 or
+                booleans (black and white), of shape (H, W), (H, W, channels) or (channels, H, W).
             return_tensors: "pt" or "np"; None gives lists.
         """
         requires_backends(self, ["vision"])
@@ -118,6 +118,8 @@ def as_pillow(image):
         raise ValueError(
             f"a picture has shape {tuple(pixels.shape)}; give (H, W), (H, W, channels) or (channels, H, W)."
         )
+    if pixels.dtype == torch.bool:
+        pixels = pixels * 255
     # the types of integers that torch can compare are fewer than those it can hold
     pixels, highest = (pixels, 1) if pixels.is_floating_point() else (pixels.to(torch.int64), 255)
     if not (pixels.min() >= 0 and pixels.max() <= highest):  # NaN is not, either

@@ -228,7 +228,6 @@ class LongSeqModel(LongSeqPreTrainedModel):
         `valid_mask` (B, L) is 0."""
         if self.config.input_type == "tokens":
             check_token_ids(input_ids, self.config.vocab_size)
-            check_lengths(input_ids.shape[1], None)
             return self.embed_tokens(input_ids)
         dtype = self.embed_values.weight.dtype
         channels = self.config.num_channels

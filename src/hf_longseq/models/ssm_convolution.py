@@ -112,12 +112,7 @@ def mode_kernel(weights_RN2: torch.Tensor, decay_N: torch.Tensor, omega_N: torch
 
     Returns:
         (R, L), in the dtype of the arguments, differentiable in all three.
-
-    Raises:
-        ValueError: for length 0.
     """
-    if length == 0:
-        raise ValueError("A kernel of length 0 was asked for: pass a sequence of at least one position.")
     return _ModeKernel.apply(weights_RN2, decay_N, omega_N, length)
 
 
@@ -283,13 +278,8 @@ def long_convolution(
 
     Returns:
         (H, B, L), contiguous.
-
-    Raises:
-        ValueError: for length 0.
     """
     length = u_HBL.shape[-1]
-    if length == 0:
-        raise ValueError("The convolution was given a sequence of length 0: pass at least one position.")
     if length <= MATRIX_POSITIONS and 4 * u_HBL.shape[1] >= length:  # else the matrices cost more than they save
         return _toeplitz_convolution(u_HBL, kernel_DHL, skip_H)
     return _LongConvolution.apply(u_HBL, kernel_DHL, skip_H, good_fft_size(2 * length))

@@ -99,12 +99,10 @@ def mimo_scan(u_BLH: torch.Tensor, system: MimoSystem, memory: RecurrentLayer | 
         y (H, B, L), channels first.
 
     Raises:
-        ValueError: for length 0 or a state of another shape.
+        ValueError: for a state of another shape.
     """
     batch, length, channels = u_BLH.shape
     num_states = system.lam_P2.shape[0]
-    if length == 0:
-        raise ValueError("The scan was given a sequence of length 0: pass at least one position.")
     state = None if memory is None else memory.state
     if state is not None:
         check_state(state, (batch, num_states, 2))

@@ -452,8 +452,6 @@ def two_level_kernel(system: DiscreteSystem, readout_DHN: torch.Tensor, length: 
     Returns:
         (D, H, L).
     """
-    if length == 0:
-        raise ValueError("A kernel of length 0 was asked for: pass a sequence of at least one position.")
     if length <= SHORT:
         return _ShortKernel.apply(*system, readout_DHN, length).transpose(0, 1)
     inner = 16 if length <= 512 else 32 if length <= 8192 else 64

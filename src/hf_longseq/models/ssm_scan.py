@@ -230,19 +230,11 @@ def chunked_scan(
         linear attention.
 
     Raises:
-        ValueError: for length 0, a state of another shape, or a state in a bidirectional scan.
+        ValueError: for a state of another shape.
     """
     channels, batch, length = u_HBL.shape
-    directions, _, state_size = readout_DHN.shape
-    if length == 0:
-        raise ValueError("The scan was given a sequence of length 0: pass at least one position.")
-    if directions == 2 and (initial_state_BHN is not None or return_state):
-        raise ValueError(
-            "A state was asked of a bidirectional scan, which needs the whole sequence: build the model with "
-            "bidirectional=False to stream or generate."
-        )
     if initial_state_BHN is not None:
-        check_state(initial_state_BHN, (batch, channels, state_size))
+        check_state(initial_state_BHN, (batch, channels, readout_DHN.shape[-1]))
     size = chunk_length or choose_chunk_length(batch, length)
     operators = chunk_operators(system, readout_DHN, size, skip_H)
     chunks = -(-length // size)

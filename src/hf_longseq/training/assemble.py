@@ -69,6 +69,13 @@ class Parts:
     metrics: SplitMetrics
     transfer: TransferReport | None = None
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether a label is one class, token or level, not numbers."""
+        if isinstance(self.collator, collators.DataCollatorWithLongPadding):
+            return self.spec.problem_type == "single_label_classification"
+        return self.spec.modality == "tokens" or getattr(self.collator, "num_levels", None) is not None
+
 
 def assemble(
     model: Source,
@@ -85,7 +92,7 @@ def assemble(
         model: As at the top of this file.
         args: An `SPTConfig` to pretrain, other `TrainingArguments` to train on the labels; `seed` draws fresh weights.
         rows: Those that the model learns from, with `labels` for a regression, whose targets are standardised.
-        spec: What the rows hold.
+        spec: What the rows hold; for several numbers to predict from a stream, `labels` names them.
         init_from: A pretrained checkpoint whose trunk a classifier of `model` starts from.
         trains: False leaves a saved model with the right head as it was saved.
 
@@ -96,6 +103,8 @@ def assemble(
     head = head_class(args, spec)
     report: TransferReport | None = None
     base = getattr(model, "get_base_model", lambda: model)()  # within adapters of peft
+    if not pretrains(args):
+        spec = _with_targets(spec, rows, getattr(base, "config", base))
     if isinstance(base, PreTrainedModel):
         _as_read_by(base.config, spec)  # raises before a head is built for other inputs
         check_directions(args, base.config, type(base).__name__)
@@ -357,18 +366,31 @@ def _checked_problem(spec: TaskSpec) -> str:
     return spec.problem_type
 
 
+def _with_targets(spec: TaskSpec, rows: "Dataset", given: Any) -> TaskSpec:
+    """The task with a name for each of several numbers to predict: those of a configuration that was `given`, if it
+    has as many outputs, else value_0, value_1, ..."""
+    if spec.problem_type != "regression" or spec.labels or not hasattr(rows, "__len__"):  # a stream is read once
+        return spec
+    count = int(np.prod(np.shape(rows[0]["labels"])[spec.per_position :]))
+    known = class_names(given) if isinstance(given, PreTrainedConfig) else ()
+    names = known if len(known) == count else tuple(f"value_{index}" for index in range(count))
+    return replace(spec, labels=names) if count > 1 else spec
+
+
 def label_statistics(rows: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
-    """Mean and deviation of the targets of a regression, for the classifier's configuration; nothing for classes."""
+    """Mean and deviation of each target of a regression, for the classifier's configuration; nothing for classes."""
     if spec.problem_type != "regression" or not hasattr(rows, "__len__"):  # a stream is read once
         return {}
     labels = all_labels(rows).astype(np.float64)
-    labels = labels.reshape(len(labels), -1)
+    with explained("labels have not equally many numbers in every row", ValueError, remedy="mend them"):
+        labels = labels.reshape(len(labels) if spec.per_position else len(rows), -1)
+    targets = np.split(labels, labels.shape[1], axis=1)
     if spec.per_position:
-        labels = labels[(labels != collators.IGNORE).all(1) & np.isfinite(labels).all(1)]
-    if not len(labels) or not np.isfinite(labels).all():
+        targets = [one[((one != collators.IGNORE) & np.isfinite(one))[:, 0]] for one in targets]
+    if not all(len(one) and np.isfinite(one).all() for one in targets):
         return {}  # the collator names the row
-    std = labels.std(0)
-    return {"label_mean": labels.mean(0).tolist(), "label_scale": np.where(std > 0, std, 1.0).tolist()}
+    mean, std = (np.concatenate([getattr(one, name)(0) for one in targets]) for name in ("mean", "std"))
+    return {"label_mean": mean.tolist(), "label_scale": np.where(std > 0, std, 1.0).tolist()}
 
 
 def all_labels(rows: "Dataset") -> np.ndarray:

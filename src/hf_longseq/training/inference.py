@@ -298,7 +298,9 @@ def span_answer(
         numbers_LK = np.round(logits_LK.numpy().astype(np.float64), 6)
         answer["prediction"] = (numbers_LK[:, 0] if numbers_LK.shape[1] == 1 else numbers_LK).tolist()
         if true is not None:
-            answer["label"] = [None if number == IGNORE else number for number in np.ravel(true).tolist()]
+            known = true.astype(object)
+            known[true == IGNORE] = None
+            answer["label"] = (known.ravel() if numbers_LK.shape[1] == 1 else known).tolist()
         return answer
     names = list(class_names(config))
     scores_LK = probabilities(logits_LK, problem).numpy()

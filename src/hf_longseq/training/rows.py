@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_longseq.data.own_sources import rows_of
-from hf_longseq.data.processors import byte_tokenizer, cut_length, task_processor
+from hf_longseq.data.processors import byte_tokenizer, cut_length, special_as_text, task_processor
 from hf_longseq.data.task import TaskSpec
 from hf_longseq.errors import HfLongSeqError
 from hf_longseq.training.sampling import sequence_lengths
@@ -88,7 +88,8 @@ def _tokenize(batch: dict[str, list], tokenizer: Any, column: str) -> dict[str, 
         if not isinstance(cell, str | list):
             held = "an empty cell (None)" if cell is None else repr(cell)
             raise HfLongSeqError(f"column {column!r} holds {held} in the place of a text: remove or mend its row.")
-    return {"input_ids": tokenizer(batch[column], truncation=cut is not None, max_length=cut)["input_ids"]}
+    options = {"truncation": cut is not None, "max_length": cut, **special_as_text(tokenizer)}
+    return {"input_ids": tokenizer(batch[column], **options)["input_ids"]}
 
 
 def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:
@@ -188,17 +189,20 @@ def _describe_labels(rows: "Dataset") -> dict[str, Any]:
     cells = rows.with_format(None)["labels"][:]
     if None in cells:
         raise HfLongSeqError(f"labels is empty in row {cells.index(None) + 1}: remove the row, or pretrain on it.")
-    uneven = within is not None and len(set(map(len, cells))) > 1
+    uneven = isinstance(cells[0], list) and len(set(map(len, cells))) > 1
     labels = np.array(None) if uneven else np.asarray(cells)
     if labels.dtype.kind in "iub" and labels.ndim == 1:
         return {"labels": tuple(str(index) for index in range(max(int(labels.max()) + 1, 2)))}
     if labels.dtype.kind in "iuf" and labels.ndim == 2 and np.isin(labels, (0, 1)).all():
         several = {"problem_type": "multi_label_classification", "metric": "f1"}
         return {"labels": tuple(str(index) for index in range(labels.shape[1])), **several}
+    one = np.asarray(cells[0])
+    if one.dtype.kind == "f" and one.ndim in (1, 2) and list(map(len, cells)) == sequence_lengths(rows):
+        return {"problem_type": "regression", "metric": "rmse", "per_position": True}
     if labels.dtype.kind == "f" and labels.ndim in (1, 2):
         return {"problem_type": "regression", "metric": "rmse"}
     raise HfLongSeqError(
         f"labels holds {rows[0]['labels']!r}: give whole numbers from 0 for classes, a list of them for classes of "
-        "positions, 0 or 1 for each of several labels, or decimal numbers to predict; "
+        "positions, 0 or 1 for each of several labels, or decimal numbers to predict, as many in every row; "
         "dataset.class_encode_column('labels') numbers words."
     )

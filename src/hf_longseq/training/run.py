@@ -197,7 +197,8 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
     """Inputs without labels that equal no held-out input, after those of train if the section asks for all."""
     more = [splits["unlabelled"]] if "unlabelled" in splits else []
     if section.unlabelled is not None:
-        options = {name: section.options[name] for name in ("input_column", "cache_dir") if name in section.options}
+        names = ("input_column", "group_column", "cache_dir")
+        options = {name: section.options[name] for name in names if name in section.options}
         more.append(read_unlabelled(section.unlabelled, spec, splits["train"], **options))
     alone = section.pretrain_inputs == "unlabelled"
     if not more:
@@ -208,8 +209,8 @@ def _with_unlabelled(section: DataSection, splits: "DatasetDict", spec: TaskSpec
             )
         return splits["train"]
     inputs = [name for name in splits["train"].column_names if name in (*INPUTS, ROW_HASH)]
-    unlabelled = concatenate_datasets([rows.select_columns(inputs) for rows in more])
-    unlabelled = without_held_out(unlabelled, (splits["validation"], splits["test"]))
+    kept = [without_held_out(rows, (splits["validation"], splits["test"])) for rows in more]
+    unlabelled = concatenate_datasets([rows.select_columns(inputs) for rows in kept])
     return unlabelled if alone else concatenate_datasets([splits["train"].select_columns(inputs), unlabelled])
 
 

@@ -34,7 +34,7 @@ from hf_longseq.errors import HfLongSeqError, explained
 from hf_longseq.models.configuration_longseq import LongSeqConfig
 from hf_longseq.models.longseq_layers import DIRECTIONS
 from hf_longseq.training import checkpoints
-from hf_longseq.training.assemble import assemble, pretrains
+from hf_longseq.training.assemble import Parts, assemble, pretrains
 from hf_longseq.training.callbacks import DropoutOfItsOwn
 from hf_longseq.training.config import FinetuneConfig, SPTConfig
 from hf_longseq.training.eval_metrics import ClassificationMetrics, SplitMetrics, first_output
@@ -137,7 +137,7 @@ class LongSeqTrainer(Trainer):
             if not pretrains(args):
                 check_classes(model.config, {"train_dataset": train_dataset, "eval_dataset": eval_dataset})
             args.remove_unused_columns, args.label_names = False, ["labels"]
-            _check_wishes(args, model, parts.metrics, kwargs)
+            _check_wishes(args, model, parts, kwargs)
             if not kwargs.get("compute_metrics"):
                 metrics, args.batch_eval_metrics = parts.metrics, True
                 stock = type(self).compute_loss is Trainer.compute_loss
@@ -484,16 +484,16 @@ def _is_foreign(model: Any) -> bool:
     return isinstance(_bare(model), PreTrainedModel) and not hasattr(_bare(model), "parameter_groups")
 
 
-def _check_wishes(args: TrainingArguments, model: Any, metrics: SplitMetrics, given: dict[str, Any]) -> None:
-    """Raise where transformers would smooth the labels of the wrong positions, or none, and where outputs would be
-    prepared for metrics that are not given."""
-    if args.label_smoothing_factor and (getattr(metrics, "causal", False) or _is_foreign(model)):
+def _check_wishes(args: TrainingArguments, model: Any, parts: Parts, given: dict[str, Any]) -> None:
+    """Raise where transformers would smooth the labels of the wrong positions, or none, or numbers, and where outputs
+    would be prepared for metrics that are not given."""
+    smooths = parts.of_classes and not getattr(parts.metrics, "causal", False) and not _is_foreign(model)
+    if args.label_smoothing_factor and not smooths:
         raise HfLongSeqError(
-            f"label_smoothing_factor is {args.label_smoothing_factor:g}, which causal objectives and models of "
-            "transformers do not take here: leave it at 0."
+            f"label_smoothing_factor is {args.label_smoothing_factor:g}, which targets other than one class, causal "
+            "objectives and models of transformers do not take here: leave it at 0."
         )
     if given.get("preprocess_logits_for_metrics") and not given.get("compute_metrics"):
         raise HfLongSeqError(
-            "preprocess_logits_for_metrics has no compute_metrics to prepare for: give both, or neither for metrics "
-            "that fit the rows."
+            "preprocess_logits_for_metrics has no compute_metrics to prepare for: give both, or neither."
         )
