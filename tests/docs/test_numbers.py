@@ -101,7 +101,8 @@ def kept_arms() -> list[tuple[dict, np.ndarray]]:
     tables = []
     for path in ROOT.glob("results/*/scores.csv"):
         its, table = json.loads(path.with_name("results.json").read_text())["metric"], pd.read_csv(path)
-        tables.append(table[table["metric"] == its].assign(folder=path.parent.name))
+        # NAME and NAME.MORE are one comparison
+        tables.append(table[table["metric"] == its].assign(folder=path.parent.name.partition(".")[0]))
     kept = pd.concat(tables).query("split == 'test' and chosen and not tuning")
     unkept = pd.read_csv(ROOT / "results/without_folder.csv").fillna({"folder": ""})
     arm, arms = ["folder", "task", "data", "architecture", "arm", "labels"], []
@@ -263,7 +264,7 @@ COMPARED = {
         "gene-starts-few-methanosarcina",
         "gene-starts-methanosarcina",
     ],
-    "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024.dlr", "gene-spans-1024-rate"],
+    "gene spans, *Bradyrhizobium*, 1,024 bases": ["gene-spans-1024", "gene-spans-1024-rate"],
     "gene spans, *Bradyrhizobium*, 4,096 bases": ["gene-spans-4096"],
     "exons of a fruit fly, 1,024 bases": ["fly-exons-1024"],
     "exons of a fruit fly, 4,096 bases": ["fly-exons-4096"],
@@ -308,8 +309,12 @@ def test_the_first_table_of_claims_has_every_data_set_that_was_compared():
 
 
 def plateau(folder: str) -> tuple[pd.DataFrame, str]:
-    """The runs of a folder with the labelled step at which validation passes 60 % (`left`); the log-rank p."""
-    scores, curves = (pd.read_csv(ROOT / "results" / folder / name) for name in ("scores.csv", "curves.csv"))
+    """The runs of a comparison with the labelled step at which validation passes 60 % (`left`); the log-rank p."""
+    folders = [ROOT / "results" / folder, *(ROOT / "results").glob(f"{folder}.*")]
+    scores, curves = (
+        pd.concat([pd.read_csv(place / name) for place in folders], ignore_index=True)
+        for name in ("scores.csv", "curves.csv")
+    )
     runs = scores[(scores["split"] == "test") & (scores["metric"] == "accuracy") & scores["run"].notna()]
     runs = runs.assign(left=runs["run"].map(curves[curves["value"] > 0.6].groupby("run")["step"].min()))
     ends = runs["pretrain_steps"] + runs["left"].fillna(runs["finetune_steps"])

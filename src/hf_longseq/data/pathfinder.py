@@ -155,7 +155,7 @@ def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) 
     from hf_longseq.data.pathfinder_kernel import draw_picture  # numba takes a second to load
 
     settings = SETTINGS[parameters["size"]]
-    digest = hashlib.blake2b(f"pathfinder/{seed}/{number}/{draw}".encode(), digest_size=16).digest()
+    digest = digest_of(seed, number, draw)
     margins = parameters["margins"]
     margin = margins[int.from_bytes(digest[8:], "little") % len(margins)]
     tables, frame = _canvas(parameters["size"], margin, parameters["lra_compat"])
@@ -177,6 +177,11 @@ def make_row(parameters: dict[str, Any], seed: int, number: int, draw: int = 0) 
             "pixels: ask for a smaller contour_length or margin."
         )
     return pixel_row(picture, label)
+
+
+def digest_of(seed: int, number: int, draw: int = 0) -> bytes:
+    """Sixteen bytes that all randomness of a picture comes from: eight for its lines, eight for its margin."""
+    return hashlib.blake2b(f"pathfinder/{seed}/{number}/{draw}".encode(), digest_size=16).digest()
 
 
 @lru_cache
