@@ -108,6 +108,8 @@ def test_any_word_of_a_name_may_be_that_of_a_split(tmp_path):
     shards = {name: {"text": [name]} for name in ("train-00000-of-00002", "train-00001-of-00002", "test_1")}
     splits = open_rows(write(tmp_path / "b", **shards), tmp_path).splits
     assert {split: len(some) for split, some in splits.items()} == {"train": 2, "test": 1}
+    blood = {name: {"text": [name]} for name in ("blood_test_1", "blood_test_2")}
+    assert set(open_rows(write(tmp_path / "d", **blood), tmp_path).splits) == {"all"}  # none is called train
     with pytest.raises(HfLongSeqError, match=r"train_test\.csv names several splits \(train, test\): rename it"):
         open_rows(write(tmp_path / "c", train_test={"text": ["a"]}), tmp_path)
 

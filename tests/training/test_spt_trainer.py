@@ -211,6 +211,14 @@ def test_outputs_that_a_configuration_names_keep_their_names(tmp_path):
     assert unnamed.id2label == {0: "value_0", 1: "value_1"}
 
 
+def test_as_many_numbers_as_positions_are_those_of_the_row_for_a_head_of_rows(tmp_path):
+    rows = Dataset.from_dict({"input_ids": [[1, 2, 3]] * 6, "labels": [[0.5, 1.5, float(i)] for i in range(6)]})
+    given = S4ForSequenceClassification(S4Config(**SMALL, num_labels=3, problem_type="regression"))
+    assert LongSeqTrainer(given, supervised(tmp_path), train_dataset=rows).model is given
+    fresh = LongSeqTrainer("s4", supervised(tmp_path), train_dataset=rows).model
+    assert type(fresh).__name__ == "S4ForTokenClassification" and fresh.config.num_labels == 1
+
+
 def test_a_list_of_labels_is_one_for_each_position(tmp_path):
     rows = Dataset.from_dict({"input_ids": [[1, 2, 3], [3, 4]] * 4, "labels": [[0, 1, -100], [2, 2]] * 4})
     trainer = LongSeqTrainer(model=BOTH_WAYS, args=supervised(tmp_path), train_dataset=rows, eval_dataset=rows)

@@ -241,7 +241,7 @@ class DataCollatorWithLongPadding(_Collator):
         numbers = labels.astype(np.float32)
         if self.per_position:
             numbers = np.where(np.isnan(numbers), np.float32(IGNORE), numbers)
-        elif self.problem_type == "regression" or not labels.ndim:
+        elif labels.size == 1 and self.problem_type != "multi_label_classification":
             numbers = _never_ignored(numbers)
         if not np.isfinite(numbers).all():
             remedy = "give NaN where none is to be scored" if self.per_position else "remove rows without target"

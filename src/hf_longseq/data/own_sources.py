@@ -331,7 +331,9 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
     described = sorted(file for file in folder.rglob("metadata.*") if file.suffix.lower() in TABLE_FORMATS)
     tables = sorted(file for file in folder.iterdir() if file.suffix.lower() in TABLE_FORMATS)
     if tables and not (files and described):
-        grouped = _by_split(tables, _split_in)
+        first = {file: re.split("[-_. ]", file.stem)[0] for file in tables}
+        trains = any("train" in re.split("[-_. ]", file.stem.lower()) for file in tables)  # or a test of blood, say
+        grouped = _by_split(tables, _split_in if trains else first.__getitem__)
         return Source(
             read_tables(grouped, _arrow(cache_dir)), {split: files[0].name for split, files in grouped.items()}
         )

@@ -103,16 +103,17 @@ def _copies(rows: Dataset, held_out: Dataset) -> np.ndarray:
     Rounding changes every hash. A series is compared with those alone whose sum, under weights of scattered phases,
     is about its own.
     """
-    (sums, norms), (known, _) = _weighted_sums(rows), _weighted_sums(held_out)
+    (sums, norms, sizes), (known, _, known_sizes) = _weighted_sums(rows), _weighted_sums(held_out)
     order = np.argsort(known.real)
-    known, apart = known[order], 5 * SAME * norms
+    known, known_sizes, apart = known[order], known_sizes[order], 5 * SAME * norms
     first = np.searchsorted(known.real, sums.real - apart)
     last = np.searchsorted(known.real, sums.real + apart, "right")
     found = np.zeros(len(rows), bool)
     (name,), rows, held_out = rows.column_names, rows.with_format("numpy"), held_out.with_format("numpy")
     for row in np.flatnonzero(first < last).tolist():
-        near = np.abs(known[first[row] : last[row]] - sums[row]) <= apart[row]
-        for other in order[first[row] : last[row]][near].tolist():
+        here = slice(first[row], last[row])
+        near = (np.abs(known[here] - sums[row]) <= apart[row]) & (known_sizes[here] == sizes[row])
+        for other in order[here][near].tolist():
             one, two = rows[row][name], held_out[other][name]
             if one.shape == two.shape and np.linalg.norm(one - two) <= SAME * norms[row]:
                 found[row] = True
@@ -120,9 +121,9 @@ def _copies(rows: Dataset, held_out: Dataset) -> np.ndarray:
     return found
 
 
-def _weighted_sums(rows: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of series under weights of size 1, (N,) complex, and their norms, (N,)."""
-    weights, sums, norms = np.ones(0), [], []
+def _weighted_sums(rows: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of series under weights of size 1, (N,) complex, their norms and their sizes, (N,)."""
+    weights, sums, norms, sizes = np.ones(0), [], [], []
     for batch in rows.with_format("numpy").iter(batch_size=500):
         for series in next(iter(batch.values())):
             values = np.ravel(series).astype(np.float64)
@@ -130,4 +131,5 @@ def _weighted_sums(rows: Dataset) -> tuple[np.ndarray, np.ndarray]:
                 weights = np.exp(1j * np.square(np.arange(2.0 * len(values))))
             sums.append(weights[: len(values)] @ values)
             norms.append(np.linalg.norm(values))
-    return np.array(sums), np.array(norms)
+            sizes.append(len(values))
+    return np.array(sums), np.array(norms), np.array(sizes)

@@ -385,7 +385,7 @@ def label_statistics(rows: "Dataset", spec: TaskSpec) -> dict[str, list[float]]:
     with explained("labels have not equally many numbers in every row", ValueError, remedy="mend them"):
         labels = labels.reshape(len(labels) if spec.per_position else len(rows), -1)
     targets = np.split(labels, labels.shape[1], axis=1)
-    if spec.per_position:
+    if spec.per_position or len(targets) > 1:
         targets = [one[((one != collators.IGNORE) & np.isfinite(one))[:, 0]] for one in targets]
     if not all(len(one) and np.isfinite(one).all() for one in targets):
         return {}  # the collator names the row

@@ -101,8 +101,9 @@ def default_processor(dataset: Any, spec: TaskSpec | None) -> Any:
     return byte_tokenizer() if set(TEXT_COLUMNS) & set(names) and "input_ids" not in names else None
 
 
-def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = False) -> TaskSpec:
-    """What rows of `model_rows` hold, found in the rows themselves; their labels only if they are `labelled`.
+def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = False, head: str = "") -> TaskSpec:
+    """What rows of `model_rows` hold, found in the rows themselves; their labels only if they are `labelled`. As many
+    decimal numbers as positions are one for each, unless the class of a given model, `head`, is for sequences.
 
     A tokenizer knows the vocabulary and the special ids; without it, the ids above the highest one in the rows become
     those of the mask and of padding.
@@ -110,7 +111,7 @@ def describe(rows: "Dataset", processing_class: Any = None, labelled: bool = Fal
     tokenizer = processing_class if isinstance(processing_class, PreTrainedTokenizerBase) else None
     spec = _describe_tokens(rows, tokenizer) if "input_ids" in rows.column_names else _describe_values(rows)
     pair = any(name in rows.column_names for name in ("input_ids_2", "input_values_2"))
-    labels = _describe_labels(rows) if labelled else {"problem_type": None}
+    labels = _describe_labels(rows, head) if labelled else {"problem_type": None}
     return replace(spec, pair=pair, **labels)
 
 
@@ -169,7 +170,7 @@ def check_classes(config: PreTrainedConfig, datasets: dict[str, Any]) -> None:
                 )
 
 
-def _describe_labels(rows: "Dataset") -> dict[str, Any]:
+def _describe_labels(rows: "Dataset", head: str) -> dict[str, Any]:
     from datasets import ClassLabel
 
     if "labels" not in rows.column_names:
@@ -196,8 +197,9 @@ def _describe_labels(rows: "Dataset") -> dict[str, Any]:
     if labels.dtype.kind in "iuf" and labels.ndim == 2 and np.isin(labels, (0, 1)).all():
         several = {"problem_type": "multi_label_classification", "metric": "f1"}
         return {"labels": tuple(str(index) for index in range(labels.shape[1])), **several}
-    one = np.asarray(cells[0])
-    if one.dtype.kind == "f" and one.ndim in (1, 2) and list(map(len, cells)) == sequence_lengths(rows):
+    one, of_rows = np.asarray(cells[0]), head.endswith("ForSequenceClassification")
+    each = one.dtype.kind == "f" and one.ndim in (1, 2) and not of_rows
+    if each and list(map(len, cells)) == sequence_lengths(rows):
         return {"problem_type": "regression", "metric": "rmse", "per_position": True}
     if labels.dtype.kind == "f" and labels.ndim in (1, 2):
         return {"problem_type": "regression", "metric": "rmse"}

@@ -127,7 +127,7 @@ class LongSeqTrainer(Trainer):
             rows = next(iter(rows.values()), None) if isinstance(rows, dict) else rows
             if rows is None:
                 raise HfLongSeqError("eval_dataset is an empty mapping: give a split, or splits by their names.")
-            stated, spec = spec is not None, spec or describe(rows, own, labelled=not pretrains(args))
+            stated, spec = spec is not None, spec or describe(rows, own, not pretrains(args), type(model).__name__)
             parts = assemble(model, args, rows, spec, init_from=init_from, trains=train_dataset is not None)
             model, data_collator = parts.model, parts.collator
             self.transfer, self.eval_data_collator = parts.transfer, parts.eval_collator
