@@ -110,6 +110,8 @@ def test_any_word_of_a_name_may_be_that_of_a_split(tmp_path):
     assert {split: len(some) for split, some in splits.items()} == {"train": 2, "test": 1}
     blood = {name: {"text": [name]} for name in ("blood_test_1", "blood_test_2")}
     assert set(open_rows(write(tmp_path / "d", **blood), tmp_path).splits) == {"all"}  # none is called train
+    other = {name: {"text": [name]} for name in ("reviews_training", "reviews_testing")}
+    assert set(open_rows(write(tmp_path / "e", **other), tmp_path).splits) == {"train", "test"}
     with pytest.raises(HfLongSeqError, match=r"train_test\.csv names several splits \(train, test\): rename it"):
         open_rows(write(tmp_path / "c", train_test={"text": ["a"]}), tmp_path)
 

@@ -59,6 +59,13 @@ def test_every_kept_comparison_was_planned_before_its_runs_or_is_marked_explored
         assert then["claims"][claim] == plan["claims"][claim], "so is its family"
 
 
+def test_the_pages_count_the_comparisons_that_are_older_than_the_plan():
+    kept, explored = {plan_name(folder) for folder in KEPT}, plan_now()["explored"]
+    assert len(explored) == 19
+    assert f"Nineteen of the {len(kept)} comparisons are older than the plan." in (ROOT / "docs/claims.md").read_text()
+    assert "the 19 earlier ones as explored" in (ROOT / "results" / "README.md").read_text()
+
+
 def test_the_families_of_the_plan_are_those_of_its_folders():
     plan = plan_now()
     for name, entry in plan["planned"].items():

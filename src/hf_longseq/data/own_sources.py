@@ -331,9 +331,9 @@ def _open_folder(folder: Path, cache_dir: str | None) -> Source:
     described = sorted(file for file in folder.rglob("metadata.*") if file.suffix.lower() in TABLE_FORMATS)
     tables = sorted(file for file in folder.iterdir() if file.suffix.lower() in TABLE_FORMATS)
     if tables and not (files and described):
-        first = {file: re.split("[-_. ]", file.stem)[0] for file in tables}
-        trains = any("train" in re.split("[-_. ]", file.stem.lower()) for file in tables)  # or a test of blood, say
-        grouped = _by_split(tables, _split_in if trains else first.__getitem__)
+        # without a file to train on, "test" within a name is another word, of blood tests say
+        trains = any(SPLIT_NAMES[word] == "train" for file in tables for word in _split_words(file))
+        grouped = _by_split(tables, _split_in if trains else lambda file: re.split("[-_]", file.stem)[0])
         return Source(
             read_tables(grouped, _arrow(cache_dir)), {split: files[0].name for split, files in grouped.items()}
         )
@@ -387,10 +387,15 @@ def _with_files(rows: Dataset, table: Path) -> Dataset:
     return rows.remove_columns("file_name").add_column("file", files)
 
 
+def _split_words(file: Path) -> list[str]:
+    """The words of a file's name that name splits, as in `train_1.csv` and `reviews.test.csv`."""
+    return [word for word in re.split(r"[-_. ]", file.stem.lower()) if word in SPLIT_NAMES]
+
+
 def _split_in(file: Path) -> str:
-    """The word of a file's name that names a split, as in `train_1.csv` and `reviews.test.csv`; "" if none does."""
-    words = [word for word in re.split(r"[-_. ]", file.stem) if word.lower() in SPLIT_NAMES]
-    if len({SPLIT_NAMES[word.lower()] for word in words}) > 1:
+    """The one of these words; "" if there is none."""
+    words = _split_words(file)
+    if len({SPLIT_NAMES[word] for word in words}) > 1:
         raise HfLongSeqError(f"{file} names several splits ({', '.join(words)}): rename it to have one of them.")
     return words[0] if words else ""
 
